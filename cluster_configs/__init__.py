@@ -1,0 +1,1 @@
+"""Ready cluster configurations for ``--cluster``."""
