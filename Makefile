@@ -1,0 +1,34 @@
+# `make demo` and `make test` each work first and alone in a fresh clone.
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: demo test test-slow lint docs clean
+
+demo: .venv/installed
+	@$(BIN)/python -m workflows.simulate demo/demo.zarr --frames 4000 --overwrite
+	@$(BIN)/python -m workflows.process demo/demo.zarr --overwrite
+	@$(BIN)/python -m workflows.inspect demo/demo.clusters.zarr --png demo
+
+test: .venv/installed lint
+	@$(BIN)/python -m pytest
+
+test-slow: .venv/installed
+	@$(BIN)/python -m pytest -m slow
+
+lint: .venv/installed
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+docs: .venv/installed
+	@$(BIN)/python -m pytest tests/docs
+
+# --no-compile: Python compiles what it imports; compiling everything up front takes longer than the download.
+.venv/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("photonflow needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": run make PYTHON=python3.12, say")'
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (on Debian and Ubuntu: apt install python3-venv)"; exit 1; }
+	@echo "Making .venv and installing photonflow with what it needs (about a minute) ..."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
+	@touch $@
+
+clean:
+	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,104 @@
+"""What all commands share: exit codes, errors as one sentence, logging."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import os
+import signal
+import sys
+import traceback
+from importlib.metadata import version
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+
+class ExitCode(enum.IntEnum):
+    """What a command tells its caller; documented in docs/command_line.md."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    SOME_BATCHES_FAILED = 3
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived: handled where Ctrl-C is, told apart by the exit code."""
+
+
+def program_version() -> str:
+    """The installed version of photonflow."""
+    return version("photonflow")
+
+
+def run(command: click.Command, name: str | None = None) -> NoReturn:
+    """Run ``command`` on ``sys.argv`` and leave the process with one of :class:`ExitCode`.
+
+    Errors that a user can act on (``ValueError``, ``RuntimeError``, ``OSError`` and their kinds in photonflow's
+    packages) end in their one sentence on stderr; anything else is a fault of ours and says so. ``-v`` anywhere
+    shows the traceback too.
+    """
+    signal.signal(signal.SIGTERM, _terminate)
+    prog = name or f"python -m workflows.{command.name if command.name != 'command' else sys.argv[0]}"
+    try:
+        command.main(prog_name=prog, standalone_mode=False)
+        code = ExitCode.DONE
+    except click.exceptions.Exit as exit_request:
+        code = ExitCode(exit_request.exit_code)
+    except click.UsageError as error:
+        error.show()
+        code = ExitCode.USAGE
+    except click.ClickException as error:
+        _say(error.format_message())
+        code = ExitCode.FAILED
+    except (KeyboardInterrupt, click.Abort) as interruption:
+        _say(str(interruption) or "interrupted")
+        code = ExitCode.TERMINATED if isinstance(interruption, Terminated) else ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`… --json | head -1`): nothing to tell, and nowhere to tell it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.FAILED
+    except (ValueError, TypeError, RuntimeError, OSError, MemoryError) as error:
+        _show_traceback_if_verbose()
+        _say(_sentence(error))
+        code = ExitCode.FAILED
+    except Exception as error:
+        _show_traceback_if_verbose()
+        _say(f"a fault in photonflow ({type(error).__name__}: {error}): please report it with the output of -v")
+        code = ExitCode.FAILED
+    sys.stdout.flush()
+    sys.exit(int(code))
+
+
+def configure_logging(verbosity: int) -> None:
+    """Send the log to stderr: warnings only, with ``-v`` what happens, with ``-vv`` everything."""
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    for name in ("finder", "frame_archive", "cluster_store", "pipeline", "analysis", "workflows"):
+        logging.getLogger(name).setLevel(level)
+    # Of Dask's own log only what a user must act on: a worker that leaves at shutdown is not news.
+    for name in ("distributed", "tornado"):
+        logging.getLogger(name).setLevel(logging.ERROR if verbosity < 2 else logging.INFO)
+
+
+def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated("terminated")
+
+
+def _say(message: str) -> None:
+    click.echo(f"photonflow: {message}", err=True)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _show_traceback_if_verbose() -> None:
+    if logging.getLogger("workflows").isEnabledFor(logging.INFO):
+        traceback.print_exc()
