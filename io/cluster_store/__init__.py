@@ -1,1 +1,27 @@
-"""To be written."""
+"""The cluster dataset: a CF contiguous ragged array in Zarr, written by many processes, opened by `xr.open_zarr`."""
+
+from cluster_store.errors import DatasetError
+from cluster_store.layout import DatasetLayout
+from cluster_store.lifecycle import create_dataset, finish_dataset
+from cluster_store.opener import open_clusters
+from cluster_store.schema import FORMAT_VERSION, FrameStatus
+from cluster_store.status import dataset_status, read_layout
+from cluster_store.tables import read_pedestal, write_pedestal, write_table
+from cluster_store.writer import ClusterWriter, Written
+
+__all__ = [
+    "FORMAT_VERSION",
+    "ClusterWriter",
+    "DatasetError",
+    "DatasetLayout",
+    "FrameStatus",
+    "Written",
+    "create_dataset",
+    "dataset_status",
+    "finish_dataset",
+    "open_clusters",
+    "read_layout",
+    "read_pedestal",
+    "write_pedestal",
+    "write_table",
+]

@@ -1,0 +1,159 @@
+"""The beginning and the end of a dataset: arrays of length 0 at first, their true length at last."""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.core.metadata import ArrayV3Metadata
+from zarr.core.sync import sync
+from zarr.errors import ZarrUserWarning
+
+from cluster_store.arrays import StorePath, create_array, location_of
+from cluster_store.attributes import layout_attributes, plain_attributes
+from cluster_store.errors import DatasetError
+from cluster_store.layout import DatasetLayout
+from cluster_store.schema import Variable, cluster_variables, frame_variables, window_offsets
+from cluster_store.status import dataset_status, read_layout
+
+_CHUNKS_SUMMED_AT_ONCE = 256
+
+
+def create_dataset(
+    path: StorePath, layout: DatasetLayout, attrs: Mapping[str, Any], *, overwrite: bool = False
+) -> None:
+    """Make an empty dataset with status `running`: no clusters yet, the frames' arrays at their full length.
+
+    Args:
+        path: Where; the place must be free unless `overwrite`.
+        layout: Sizes, types and chunks.
+        attrs: What the run says of itself: parameters, archive, versions, host, device, history. JSON values; flat
+            ones (strings, numbers, lists of numbers) also survive an export to netCDF.
+        overwrite: Remove an earlier dataset of ours, complete or not. Anything else is never removed.
+
+    Raises:
+        DatasetError: Something lies there already, or the place cannot be written.
+        ValueError: An attribute that JSON cannot hold.
+    """
+    location = location_of(path)
+    plain = plain_attributes(attrs, layout)
+    status = dataset_status(location)
+    if status == "foreign":
+        raise DatasetError(f"{location} exists and is not a photonflow cluster dataset; choose another output.")
+    if status != "absent" and not overwrite:
+        raise DatasetError(f"{location} exists (status {status}); choose another output, or ask to overwrite it.")
+    try:
+        # The group comes first: from its `format` an unfinished store is known as ours.
+        group = zarr.create_group(
+            location, attributes=layout_attributes(layout) | plain, zarr_format=3, overwrite=status != "absent"
+        )
+        for variable in cluster_variables(layout):
+            window = layout.cluster_size if variable.name == "signal" else ()
+            _create(group, variable, (0, *window), (layout.rows_per_chunk, *window))
+        for variable in frame_variables():
+            _create(group, variable, (layout.n_frames,), (layout.batch_size,))
+        for variable, offsets in window_offsets(layout):
+            array = _create(group, variable, (len(offsets),), (len(offsets),))
+            array[:] = np.asarray(offsets, variable.dtype)
+    except OSError as error:
+        raise DatasetError(f"Cannot write to {location} ({error.strerror or error}); choose another output.") from error
+
+
+def finish_dataset(path: StorePath, layout: DatasetLayout, n_clusters: int, attrs: Mapping[str, Any]) -> None:
+    """Set the true lengths and the last attributes, consolidate the metadata, and mark the dataset complete.
+
+    Nothing is changed before every chunk has been seen to be there and `n_clusters` summed over the frames gives the
+    number of clusters. Doing it again does no harm.
+
+    Args:
+        path: The dataset.
+        layout: The one it was created with.
+        n_clusters: Clusters in the whole run: the length of `cluster`.
+        attrs: Added to those given at creation, replacing the ones of the same name.
+
+    Raises:
+        DatasetError: Not a dataset of this layout, chunks are missing, or the counts do not add up.
+        ValueError: An attribute that JSON cannot hold.
+    """
+    location = location_of(path)
+    plain = plain_attributes(attrs, layout)
+    if read_layout(location) != layout:
+        raise DatasetError(f"{location} was laid out for another run; finish it with the layout it was created with.")
+    group = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+    arrays = [_array(group, variable.name) for variable in (*cluster_variables(layout), *frame_variables())]
+    lengths = [n_clusters] * len(cluster_variables(layout)) + [layout.n_frames] * len(frame_variables())
+    missing = [key for array, n in zip(arrays, lengths, strict=True) for key in _missing_chunks(array, n)]
+    if missing:
+        named = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
+        raise DatasetError(
+            f"{location} lacks {len(missing)} of its chunks ({named}); "
+            "write the batches they belong to again before finishing."
+        )
+    if (total := _summed(_array(group, "n_clusters"))) != n_clusters:
+        raise DatasetError(
+            f"{location} has {total} clusters by the frames' counts but {n_clusters} were found; run it again."
+        )
+    for array, n in zip(arrays, lengths, strict=True):
+        if array.shape[0] > n:
+            raise DatasetError(f"{location} was finished with {array.shape[0]} rows, not {n}; run it again.")
+        array.resize((n, *array.shape[1:]))
+    group.attrs.update(plain | {"status": "running"})
+    consolidate(location)
+    # Last, and in one write: whoever sees `complete` also sees everything else.
+    zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=True).attrs.update({"status": "complete"})
+
+
+def consolidate(location: str) -> None:
+    """Gather the metadata of all arrays and groups in the root, so that opening takes one read."""
+    with warnings.catch_warnings():
+        # Said of every v3 store: that consolidated metadata is not in the specification yet.
+        warnings.simplefilter("ignore", ZarrUserWarning)
+        zarr.consolidate_metadata(location, zarr_format=3)
+
+
+def _create(
+    group: zarr.Group, variable: Variable, shape: tuple[int, ...], chunks: tuple[int, ...]
+) -> zarr.Array[ArrayV3Metadata]:
+    return create_array(
+        group,
+        variable.name,
+        shape=shape,
+        chunks=chunks,
+        dtype=variable.dtype,
+        dims=variable.dims,
+        attrs=variable.attrs,
+    )
+
+
+def _array(group: zarr.Group, name: str) -> zarr.Array[ArrayV3Metadata]:
+    array = group[name]
+    assert isinstance(array, zarr.Array)
+    return array
+
+
+def _missing_chunks(array: zarr.Array[ArrayV3Metadata], n_rows: int) -> Iterator[str]:
+    """Keys of the chunks that `n_rows` rows need and the store has not; found with one listing.
+
+    Also sweeps up what a killed writer left half-written: LocalStore writes to `….partial` and then renames.
+    """
+    store, prefix = array.store_path.store, array.store_path.path
+
+    async def listing() -> set[str]:
+        return {key async for key in store.list_prefix(f"{prefix}/c/")}
+
+    present = sync(listing())
+    for key in present:
+        if key.endswith(".partial"):
+            sync(store.delete(key))
+    rest = (0,) * (array.ndim - 1)
+    for chunk in range(-(-n_rows // array.chunks[0])):
+        key = f"{prefix}/{array.metadata.encode_chunk_key((chunk, *rest))}"
+        if key not in present:
+            yield key
+
+
+def _summed(array: zarr.Array[ArrayV3Metadata]) -> int:
+    step = array.chunks[0] * _CHUNKS_SUMMED_AT_ONCE
+    blocks = (np.asarray(array[start : start + step]) for start in range(0, array.shape[0], step))
+    return sum(int(block.sum(dtype=np.uint64)) for block in blocks)

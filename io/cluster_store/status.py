@@ -1,0 +1,106 @@
+"""What lies at a path: nothing, something else, a run that goes on, or a finished dataset."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import zarr
+
+from cluster_store.arrays import StorePath, location_of
+from cluster_store.errors import DatasetError
+from cluster_store.layout import DatasetLayout
+from cluster_store.schema import FORMAT, FORMAT_VERSION
+
+Status = Literal["absent", "foreign", "running", "complete"]
+
+
+def dataset_status(path: StorePath) -> Status:
+    """Say what lies at `path`.
+
+    Returns:
+        `absent` (nothing, or an empty folder), `foreign` (anything that is not a cluster dataset), `running` (a dataset
+        whose run has not ended, whether or not it still goes on) or `complete`.
+
+    Raises:
+        PermissionError: The place may not be read.
+    """
+    location = location_of(path)
+    try:
+        attrs = zarr.open_group(location, mode="r", zarr_format=3).attrs
+    except PermissionError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError):  # absent, a file, an array, or a broken zarr.json
+        return "absent" if _is_empty(location) else "foreign"
+    if attrs.get("format") != FORMAT:
+        return "foreign"
+    return "complete" if attrs.get("status") == "complete" else "running"
+
+
+def require_complete(path: StorePath) -> str:
+    """The location of `path`, if a finished dataset that this version can read lies there.
+
+    Raises:
+        DatasetError: In one sentence, what was found instead and what to do.
+    """
+    location = location_of(path)
+    match dataset_status(path):
+        case "absent":
+            raise DatasetError(
+                f"There is no cluster dataset at {location}; check the path, or make one with `process`."
+            )
+        case "foreign":
+            raise DatasetError(
+                f"{location} is not a photonflow cluster dataset; give the path that `process` wrote its clusters to."
+            )
+        case "running":
+            raise DatasetError(
+                f"{location} is not complete: its run goes on or was broken off; wait for it, or run `process` again."
+            )
+        case "complete":
+            require_known_version(location)
+    return location
+
+
+def require_known_version(location: str) -> None:
+    """Refuse a dataset of ours that a later version wrote in another way.
+
+    Raises:
+        DatasetError: The format version is not this one.
+    """
+    version = zarr.open_group(location, mode="r", zarr_format=3).attrs.get("format_version")
+    if version != FORMAT_VERSION:
+        raise DatasetError(
+            f"{location} has format version {version}, and this photonflow reads version {FORMAT_VERSION}; "
+            "open it with the photonflow that wrote it, or one as new."
+        )
+
+
+def read_layout(path: StorePath) -> DatasetLayout:
+    """The layout a dataset was created with, complete or not.
+
+    Raises:
+        DatasetError: No dataset of ours lies at `path`.
+    """
+    location = location_of(path)
+    if (status := dataset_status(location)) in ("absent", "foreign"):
+        raise DatasetError(f"{location} is {status}, so it has no layout; give the path of a cluster dataset.")
+    require_known_version(location)
+    group = zarr.open_group(location, mode="r", zarr_format=3, use_consolidated=False)
+    attrs: dict[str, Any] = dict(group.attrs)
+    frame_index = group["frame_index"]
+    assert isinstance(frame_index, zarr.Array)
+    return DatasetLayout(
+        n_frames=attrs["n_frames"],
+        first_frame=attrs["first_frame"],
+        batch_size=attrs["batch_size"],
+        frame_shape=tuple(attrs["frame_shape"]),
+        cluster_size=tuple(attrs["cluster_size"]),
+        signal_dtype=attrs["signal_dtype"],
+        rows_per_chunk=frame_index.chunks[0],
+    )
+
+
+def _is_empty(location: str) -> bool:
+    place = Path(location)
+    if "://" in location or not place.exists():
+        return True
+    return place.is_dir() and not any(place.iterdir())

@@ -1,0 +1,120 @@
+"""The groups beside the clusters: the pedestal the run started from, and what is known of each batch."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+import zarr
+
+from cluster_store.arrays import StorePath, create_array, location_of
+from cluster_store.errors import DatasetError
+from cluster_store.schema import PEDESTAL_ATTRS
+from cluster_store.status import dataset_status
+
+if TYPE_CHECKING:
+    from finder import Pedestal
+
+GROUPS = ("pedestal", "batches")
+_CHUNK_BYTES = 8 * 2**20
+
+
+def write_table(path: StorePath, group: str, table: xr.Dataset) -> None:
+    """Merge the variables of `table` into `group`, replacing those of the same name.
+
+    Args:
+        path: A dataset that is not finished.
+        group: `pedestal` or `batches`.
+        table: Numeric variables and coordinates with their attributes, small enough for memory.
+
+    Raises:
+        DatasetError: No unfinished dataset of ours lies at `path`.
+        ValueError: Another group, or a dimension that has another size in the group already.
+        TypeError: A variable that is not numeric.
+    """
+    location = location_of(path)
+    if group not in GROUPS:
+        raise ValueError(f"{group!r} is no group of a cluster dataset; it must be one of {', '.join(GROUPS)}.")
+    if (status := dataset_status(location)) != "running":
+        raise DatasetError(f"{location} is {status}; tables are written while the run goes on, before it is finished.")
+    for name, variable in table.variables.items():
+        if variable.dtype.kind not in "biuf":
+            raise TypeError(
+                f"{name} is {variable.dtype}; a table holds numbers; "
+                "give an index and list the names in the attributes."
+            )
+    root = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+    target = root.require_group(group)
+    _check_sizes(target, table)
+    for name, variable in table.variables.items():
+        values = variable.to_numpy()
+        array = create_array(
+            target,
+            str(name),
+            shape=values.shape,
+            chunks=_chunks(values),
+            dtype=values.dtype,
+            dims=tuple(str(dim) for dim in variable.dims),
+            attrs=_plain(variable.attrs),
+            overwrite=True,
+        )
+        array[...] = values
+    target.attrs.update(_plain(table.attrs))
+
+
+def write_pedestal(path: StorePath, pedestal: "Pedestal") -> None:
+    """Write the state the run starts from into the group `pedestal`: what `read_pedestal` gives back."""
+    planes = {name: getattr(pedestal, name) for name in PEDESTAL_ATTRS}
+    variables = {name: (("y", "x"), plane, dict(PEDESTAL_ATTRS[name])) for name, plane in planes.items()}
+    write_table(path, "pedestal", xr.Dataset(variables, attrs={"n_samples": pedestal.n_samples}))
+
+
+def read_pedestal(path: StorePath) -> "Pedestal":
+    """The pedestal that the run at `path` started from, bit for bit.
+
+    Raises:
+        DatasetError: No dataset of ours lies there, or it holds no pedestal.
+    """
+    from finder import Pedestal  # late: opening a dataset need not wait for Numba
+
+    location = location_of(path)
+    if (status := dataset_status(location)) in ("absent", "foreign"):
+        raise DatasetError(f"{location} is {status}, so it has no pedestal; give the path of a cluster dataset.")
+    try:
+        group = zarr.open_group(location, path="pedestal", mode="r", zarr_format=3, use_consolidated=False)
+        state: dict[str, Any] = {
+            name: np.asarray(group[name][...])  # type: ignore[index]
+            for name in ("x0", "s1", "s2", "trained_variance")
+        }
+        state["n_samples"] = dict(group.attrs)["n_samples"]
+    except (FileNotFoundError, KeyError) as error:
+        raise DatasetError(f"{location} holds no pedestal; give an archive with dark frames instead.") from error
+    return Pedestal(**state)
+
+
+def _check_sizes(target: zarr.Group, table: xr.Dataset) -> None:
+    for name, array in target.arrays():
+        if name in table.variables:
+            continue
+        for dim, size in zip(array.metadata.dimension_names or (), array.shape, strict=True):  # type: ignore[union-attr]
+            if dim in table.sizes and table.sizes[dim] != size:
+                raise ValueError(
+                    f"The dimension {dim} has size {table.sizes[dim]} here and {size} in {name!r} already; "
+                    "write all variables of one dimension with the same size."
+                )
+
+
+def _chunks(values: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """Whole, or cut along the first dimension into about 8 MiB."""
+    if values.ndim == 0:
+        return ()
+    row_bytes = max(1, values.nbytes // max(1, values.shape[0]))
+    rows = min(max(1, values.shape[0]), max(1, _CHUNK_BYTES // row_bytes))
+    return (rows, *(max(1, size) for size in values.shape[1:]))
+
+
+def _plain(attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    return {
+        str(name): value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+        for name, value in attrs.items()
+    }

@@ -1,0 +1,186 @@
+"""Writing clusters from many processes at once, straight into the final arrays."""
+
+import asyncio
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+from zarr.core.metadata import ArrayV3Metadata
+from zarr.core.sync import sync
+
+from cluster_store.arrays import StorePath, location_of, open_for_chunks
+from cluster_store.errors import DatasetError
+from cluster_store.layout import DatasetLayout
+from cluster_store.schema import Variable, cluster_variables, frame_variables
+
+Array = zarr.Array[ArrayV3Metadata]
+
+# As good as endless, while indices into it stay well inside int64.
+_MANY_CHUNKS = 2**40
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a write came to, in bytes: `raw` as handed over, `stored` as it lies in the store."""
+
+    raw: int = 0
+    stored: int = 0
+
+    def __add__(self, other: "Written") -> "Written":
+        return Written(self.raw + other.raw, self.stored + other.stored)
+
+
+class ClusterWriter:
+    """Writes whole chunks of a dataset that `create_dataset` made.
+
+    Any number of writers in any number of processes may write at the same time as long as no two of them are given
+    different data for the same chunk. Writing a chunk again with the same data leaves the same bytes, so a retried
+    task does no harm. Chunks are encoded one after the other in the calling thread's turn: memory stays at one chunk.
+    A pickled writer opens the store again where it arrives.
+
+    Raises:
+        DatasetError: On the first write, when there is no such dataset or it was laid out differently.
+    """
+
+    def __init__(self, path: StorePath, layout: DatasetLayout) -> None:
+        self.location = location_of(path)
+        self.layout = layout
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, DatasetLayout]]:
+        return type(self), (self.location, self.layout)
+
+    def write_clusters(
+        self,
+        first_row: int,
+        frame_index: npt.NDArray[np.uint32],
+        y: npt.NDArray[np.unsignedinteger],
+        x: npt.NDArray[np.unsignedinteger],
+        signal: npt.NDArray[Any],
+    ) -> Written:
+        """Write the clusters of the rows from `first_row` on.
+
+        Args:
+            first_row: Where the first cluster goes; a multiple of `layout.rows_per_chunk`.
+            frame_index: (cluster), uint32, positions along the dataset's `frame`.
+            y: (cluster), of `layout.position_dtype`.
+            x: (cluster), of `layout.position_dtype`.
+            signal: (cluster, cluster_y, cluster_x), ADU, of `layout.signal_dtype`.
+
+        A length that is no multiple of `rows_per_chunk` is for the dataset's end only: the rest of the last chunk is
+        filled with zeros.
+
+        Raises:
+            ValueError: A start that is not a chunk's first row, or arrays of other types or lengths.
+        """
+        rows = self.layout.rows_per_chunk
+        if first_row < 0 or first_row % rows:
+            raise ValueError(f"The clusters start at row {first_row}; they must start at a multiple of {rows} rows.")
+        given: dict[str, npt.NDArray[Any]] = {"frame_index": frame_index, "y": y, "x": x, "signal": signal}
+        n_clusters = len(frame_index)
+        for variable in cluster_variables(self.layout):
+            shape = (n_clusters, *self.layout.cluster_size) if variable.name == "signal" else (n_clusters,)
+            _check(variable, given[variable.name], shape)
+        written = Written()
+        for name, values in given.items():
+            written += self._write_rows(self._cluster_arrays[name], first_row, values)
+        return written
+
+    def write_frames(
+        self,
+        first: int,
+        n_clusters: npt.NDArray[np.uint32],
+        frame_number: npt.NDArray[np.uint64],
+        frame_status: npt.NDArray[np.uint8],
+    ) -> Written:
+        """Write what is known of each frame of one batch or of several successive ones.
+
+        Args:
+            first: The first frame's position along `frame`; a multiple of `layout.batch_size`.
+            n_clusters: (frame), uint32.
+            frame_number: (frame), uint64, the archive's numbers.
+            frame_status: (frame), uint8, values of `FrameStatus`.
+
+        Raises:
+            ValueError: A start or an end inside a batch, or arrays of other types or lengths.
+        """
+        size, end = self.layout.batch_size, first + len(n_clusters)
+        whole = end == self.layout.n_frames or (end < self.layout.n_frames and end % size == 0)
+        if first < 0 or first % size or not whole:
+            raise ValueError(
+                f"Frames {first} to {end} are not whole batches of {size} frames out of {self.layout.n_frames}."
+            )
+        given: dict[str, npt.NDArray[Any]] = {
+            "n_clusters": n_clusters,
+            "frame_number": frame_number,
+            "frame_status": frame_status,
+        }
+        for variable in frame_variables():
+            _check(variable, given[variable.name], n_clusters.shape)
+        written = Written()
+        for name, values in given.items():
+            array = self._frame_arrays[name]
+            if len(values):
+                array[first:end] = values
+            chunks = range(first // size, -(-end // size))
+            written += Written(values.nbytes, _stored_bytes(array, chunks))
+        return written
+
+    def _write_rows(self, array: Array, first_row: int, values: npt.NDArray[Any]) -> Written:
+        rows, n_rows = self.layout.rows_per_chunk, len(values)
+        for start in range(0, n_rows, rows):
+            chunk = values[start : start + rows]
+            if len(chunk) < rows:
+                padded = np.zeros((rows, *values.shape[1:]), values.dtype)
+                padded[: len(chunk)] = chunk
+                chunk = padded
+            array[first_row + start : first_row + start + rows] = chunk
+        chunks = range(first_row // rows, -(-(first_row + n_rows) // rows))
+        return Written(values.nbytes, _stored_bytes(array, chunks))
+
+    @cached_property
+    def _cluster_arrays(self) -> dict[str, Array]:
+        rows = self.layout.rows_per_chunk
+        return {
+            variable.name: self._open(variable, rows, rows * _MANY_CHUNKS)
+            for variable in cluster_variables(self.layout)
+        }
+
+    @cached_property
+    def _frame_arrays(self) -> dict[str, Array]:
+        return {variable.name: self._open(variable, self.layout.batch_size, None) for variable in frame_variables()}
+
+    def _open(self, variable: Variable, chunk_rows: int, n_rows: int | None) -> Array:
+        try:
+            array = open_for_chunks(self.location, variable.name, n_rows)
+        except FileNotFoundError as error:
+            raise DatasetError(
+                f"{self.location} holds no array {variable.name!r} to write to; create the dataset first."
+            ) from error
+        if (array.chunks[0], array.dtype) != (chunk_rows, np.dtype(variable.dtype)):
+            raise DatasetError(
+                f"{self.location} has chunks of {array.chunks[0]} rows of {array.dtype} in {variable.name!r}, not "
+                f"{chunk_rows} of {variable.dtype}; it belongs to another run, so choose another place."
+            )
+        return array
+
+
+def _check(variable: Variable, values: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
+    if values.shape != shape or values.dtype != np.dtype(variable.dtype):
+        raise ValueError(
+            f"{variable.name} is {values.dtype} of shape {values.shape}; it must be {variable.dtype} of shape {shape}."
+        )
+
+
+def _stored_bytes(array: Array, chunks: range) -> int:
+    """Bytes in the store of the chunks with these indices along the first dimension."""
+    store, prefix = array.store_path.store, array.store_path.path
+    rest = (0,) * (array.ndim - 1)
+    keys = [f"{prefix}/{array.metadata.encode_chunk_key((chunk, *rest))}" for chunk in chunks]
+
+    async def total() -> int:
+        return sum(await asyncio.gather(*(store.getsize(key) for key in keys)))
+
+    return sync(total())
