@@ -1,0 +1,117 @@
+"""What every backend offers: a finder, and chains of frames that share one moving pedestal."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from finder.clusters import ClusterBatch, Clusters
+from finder.frames import Frames, checked_frames
+from finder.parameters import FinderParameters
+from finder.pedestal import Pedestal
+from finder.pixel_mask import masked_pixels
+
+
+class Finder(ABC):
+    """A cluster finder for frames of one shape.
+
+    Its results are the same, bit for bit, on every backend. A finder may be used from several threads at once, each
+    with a chain of its own.
+
+    Args:
+        parameters: what makes a cluster.
+        shape: (y, x) of the frames.
+        pixel_mask: (y, x) integers, NeXus bits, any of the low 16 set = masked; or bool, True = masked.
+
+    Raises:
+        ValueError: the mask has another shape.
+
+    Attributes:
+        backend: its name, as `open_finder` takes it.
+        pixel_mask: (y, x) bool, True where masked, or None where every pixel is used.
+    """
+
+    backend: ClassVar[str]
+
+    def __init__(
+        self, parameters: FinderParameters, shape: tuple[int, int], pixel_mask: ArrayLike | None = None
+    ) -> None:
+        rows, cols = (int(side) for side in shape)
+        if rows < 1 or cols < 1:
+            raise ValueError(f"the frames' shape (y, x) is {shape!r}; a frame needs at least one pixel")
+        self.parameters = parameters
+        self.shape = (rows, cols)
+        self.pixel_mask: NDArray[np.bool_] | None = None
+        if pixel_mask is not None and (masked := masked_pixels(pixel_mask, self.shape)).any():
+            self.pixel_mask = masked
+
+    def find(self, frames: ArrayLike, pedestal: Pedestal) -> ClusterBatch:
+        """The clusters of `frames` (frame, y, x), and the pedestal after the last; `pedestal` is untouched.
+
+        Handing the result's pedestal to the next call continues the chain exactly.
+
+        Raises:
+            TypeError: the frames are not integers of a supported type.
+            ValueError: the frames or the pedestal have another shape or memory than the finder.
+        """
+        chain = self.chain(pedestal)
+        found = chain.find(frames)
+        return ClusterBatch(found.frame_index, found.y, found.x, found.signal, found.n_clusters, chain.pedestal)
+
+    def chain(self, pedestal: Pedestal) -> Chain:
+        """A new chain of frames that starts from `pedestal`.
+
+        Raises:
+            ValueError: the pedestal has another shape or n_samples than the finder.
+        """
+        if pedestal.shape != self.shape:
+            raise ValueError(f"the pedestal has the shape {pedestal.shape}; the frames have (y, x) = {self.shape}")
+        if pedestal.n_samples != self.parameters.n_samples:
+            raise ValueError(
+                f"the pedestal was made for n_samples {pedestal.n_samples}, the finder for "
+                f"{self.parameters.n_samples}: make both the same"
+            )
+        return self._open_chain(pedestal)
+
+    @abstractmethod
+    def _open_chain(self, pedestal: Pedestal) -> Chain:
+        """A chain from a pedestal that fits."""
+
+
+class Chain(ABC):
+    """Frames in sequence, each moving the pedestal for the next. Belongs to one thread at a time."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self._shape = shape
+
+    def find(self, frames: ArrayLike) -> Clusters:
+        """The clusters of the chain's next frames (frame, y, x); `frame_index` counts from 0 in each call.
+
+        Raises:
+            TypeError: the frames are not integers of a supported type.
+            ValueError: the frames have another shape than the finder.
+        """
+        return self._find(checked_frames(frames, self._shape))
+
+    @abstractmethod
+    def _find(self, frames: Frames) -> Clusters:
+        """The clusters of checked frames."""
+
+    @property
+    @abstractmethod
+    def pedestal(self) -> Pedestal:
+        """The pedestal now, after the last frame: a copy."""
+
+
+def no_clusters(n_frames: int, cluster_size: tuple[int, int], coordinate: np.dtype[Any]) -> Clusters:
+    """The result of `n_frames` frames without a cluster."""
+    return Clusters(
+        np.empty(0, np.uint32),
+        np.empty(0, coordinate),
+        np.empty(0, coordinate),
+        np.empty((0, *cluster_size), np.float32),
+        np.zeros(n_frames, np.uint32),
+    )

@@ -1,0 +1,31 @@
+"""Which pixels are absent, from a detector's pixel mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MASKED_BITS = 0xFFFF  # NeXus: any of the low 16 bits set means the pixel is not to be used.
+
+
+def masked_pixels(pixel_mask: ArrayLike, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """Where a pixel is masked, (y, x) bool.
+
+    Args:
+        pixel_mask: (y, x) integers, NeXus bits; or bool, True where masked.
+        shape: (y, x) of the frames.
+
+    Raises:
+        ValueError: another shape, or neither integers nor bool.
+    """
+    mask: NDArray[Any] = np.asarray(pixel_mask)
+    if mask.shape != shape:
+        raise ValueError(f"the pixel mask has the shape {mask.shape}; the frames have (y, x) = {shape}")
+    if mask.dtype.kind == "b":
+        return mask.copy()
+    if mask.dtype.kind not in "iu":
+        raise ValueError(f"the pixel mask is {mask.dtype}; it must be integer (NeXus bits) or bool")
+    masked: NDArray[np.bool_] = (mask & MASKED_BITS) != 0
+    return masked
