@@ -1,1 +1,24 @@
-"""To be written."""
+"""From an archive to a cluster dataset, on the workers of a Dask cluster."""
+
+from pipeline.clusters import ClusterConfig, open_cluster
+from pipeline.errors import BatchError, ClusterUnavailableError, RunError
+from pipeline.preparation import PreparedRun, RunOptions, prepare
+from pipeline.processing import process
+from pipeline.run import RunResult, StalePedestalWarning, execute
+from pipeline.submission import RunProgress
+
+__all__ = [
+    "BatchError",
+    "ClusterConfig",
+    "ClusterUnavailableError",
+    "PreparedRun",
+    "RunError",
+    "RunOptions",
+    "RunProgress",
+    "RunResult",
+    "StalePedestalWarning",
+    "execute",
+    "open_cluster",
+    "prepare",
+    "process",
+]

@@ -1,1 +1,5 @@
-"""To be written."""
+"""How fast a run was, and of what: pure arithmetic, no I/O."""
+
+from roofline.throughput import StageUse, ThroughputSummary
+
+__all__ = ["StageUse", "ThroughputSummary"]

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from importlib.metadata import version
 from types import FrameType
 from typing import NoReturn
@@ -26,8 +27,19 @@ class ExitCode(enum.IntEnum):
     TERMINATED = 143
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: handled where Ctrl-C is, told apart by the exit code."""
+class Interruption(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM, with what the user should know and the exit code that tells them apart."""
+
+    def __init__(self, code: ExitCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @staticmethod
+    def of(interruption: KeyboardInterrupt, advice: str) -> Interruption:
+        """The same interruption, with advice."""
+        if isinstance(interruption, Interruption):
+            return Interruption(interruption.code, f"{interruption}; {advice}")
+        return Interruption(ExitCode.INTERRUPTED, f"interrupted; {advice}")
 
 
 def program_version() -> str:
@@ -45,10 +57,9 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
     prog = name or f"python -m workflows.{command.name if command.name != 'command' else sys.argv[0]}"
     try:
-        command.main(prog_name=prog, standalone_mode=False)
-        code = ExitCode.DONE
-    except click.exceptions.Exit as exit_request:
-        code = ExitCode(exit_request.exit_code)
+        # Outside standalone mode click returns what `ctx.exit(code)` was given, or the command's own value.
+        result = command.main(prog_name=prog, standalone_mode=False)
+        code = ExitCode(result) if isinstance(result, int) else ExitCode.DONE
     except click.UsageError as error:
         error.show()
         code = ExitCode.USAGE
@@ -56,8 +67,10 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
         _say(error.format_message())
         code = ExitCode.FAILED
     except (KeyboardInterrupt, click.Abort) as interruption:
-        _say(str(interruption) or "interrupted")
-        code = ExitCode.TERMINATED if isinstance(interruption, Terminated) else ExitCode.INTERRUPTED
+        # click turns a KeyboardInterrupt into an Abort.
+        cause = interruption.__cause__ if isinstance(interruption, click.Abort) else interruption
+        _say(str(cause or "") or "interrupted")
+        code = cause.code if isinstance(cause, Interruption) else ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away (`… --json | head -1`): nothing to tell, and nowhere to tell it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -78,6 +91,7 @@ def configure_logging(verbosity: int) -> None:
     """Send the log to stderr: warnings only, with ``-v`` what happens, with ``-vv`` everything."""
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    warnings.showwarning = _show_warning
     for name in ("finder", "frame_archive", "cluster_store", "pipeline", "analysis", "workflows"):
         logging.getLogger(name).setLevel(level)
     # Of Dask's own log only what a user must act on: a worker that leaves at shutdown is not news.
@@ -86,7 +100,15 @@ def configure_logging(verbosity: int) -> None:
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
-    raise Terminated("terminated")
+    raise Interruption(ExitCode.TERMINATED, "terminated")
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    # Ours are for the user; what libraries say to their programmers is for the log.
+    if issubclass(category, UserWarning):
+        _say(f"warning: {message}")
+    else:
+        logging.getLogger("workflows").info("%s: %s", category.__name__, message)
 
 
 def _say(message: str) -> None:

@@ -1,0 +1,106 @@
+"""The offset of a pedestal from the frames that it is about to be used on: shows darks that no longer fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+if TYPE_CHECKING:
+    from finder.pedestal import Pedestal
+
+FRAMES_OF_OFFSET = 64
+# Pixels whose values are searched at a time: their counts stay in the first-level cache.
+_PIXELS_AT_A_TIME = 2048
+
+
+class OffsetMeter:
+    """Measures how far a pedestal is off before a batch, from the batch's first 64 frames.
+
+    The offset is the median over pixels of (lower median of the pixel's values − trained mean) / trained noise, in
+    noise widths. A median does not mind the photons as long as a pixel is hit in fewer than half of the frames. Pixels
+    that are masked or have no noise don't count.
+
+    Args:
+        pedestal: The trained pedestal.
+        masked: bool (y, x), True where masked; or None.
+    """
+
+    def __init__(self, pedestal: Pedestal, masked: npt.NDArray[np.bool_] | None = None) -> None:
+        self._mean = pedestal.mean
+        self._noise = pedestal.noise
+        self._counts = self._noise > 0
+        if masked is not None:
+            self._counts &= ~masked
+        self._frames: npt.NDArray[np.integer[Any]] | None = None
+        self._n_frames = 0
+
+    def add(self, frames: npt.NDArray[np.integer[Any]]) -> None:
+        """Take the next frames (frame, y, x) of the batch, in order; beyond the 64th they are ignored."""
+        if self._frames is None:
+            self._frames = np.empty((FRAMES_OF_OFFSET, *frames.shape[1:]), frames.dtype.newbyteorder("="))
+        wanted = min(len(frames), FRAMES_OF_OFFSET - self._n_frames)
+        self._frames[self._n_frames : self._n_frames + wanted] = frames[:wanted]
+        self._n_frames += wanted
+
+    def value(self) -> float:
+        """The offset in noise widths; NaN without frames or without a pixel that counts."""
+        if self._frames is None or self._n_frames == 0 or not self._counts.any():
+            return float("nan")
+        median = lower_median(self._frames[: self._n_frames])
+        offset = (median - self._mean.astype(np.float64))[self._counts] / self._noise[self._counts]
+        return float(np.median(offset))
+
+
+def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """The lower median of each pixel's values: the element (n − 1) // 2 of its n values in order.
+
+    Args:
+        frames: Integers of up to 32 bits (frame, y, x), at least one frame and at most 255.
+
+    Returns:
+        int64 (y, x).
+    """
+    # Searched from the lowest value up, so that unsigned arithmetic serves signed values too; only the bits in which
+    # values differ are searched.
+    lowest = int(frames.min())
+    bits = (int(frames.max()) - lowest).bit_length()
+    unsigned = frames.reshape(len(frames), -1).view(f"u{frames.dtype.itemsize}")
+    found = _lower_median(unsigned, unsigned.dtype.type(lowest & (2 ** (8 * frames.dtype.itemsize) - 1)), bits)
+    return lowest + found.astype(np.int64).reshape(frames.shape[1:])
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _lower_median(values, lowest, bits):  # type: ignore[no-untyped-def]
+    """Bit by bit from the top: the largest m that has at most (n − 1) // 2 values below it is the lower median."""
+    n_frames, n_pixels = values.shape
+    rank = (n_frames - 1) // 2
+    median = np.zeros(n_pixels, values.dtype)
+    tile = np.empty((n_frames, _PIXELS_AT_A_TIME), values.dtype)
+    below = np.empty(_PIXELS_AT_A_TIME, values.dtype)
+    tried = np.empty(_PIXELS_AT_A_TIME, values.dtype)
+    for first in range(0, n_pixels, _PIXELS_AT_A_TIME):
+        n = min(_PIXELS_AT_A_TIME, n_pixels - first)
+        for frame in range(n_frames):
+            # The store brings back the wrap-around of the narrow type, which signed values need.
+            tile[frame, :n] = values[frame, first : first + n] - lowest
+        best = median[first : first + n]
+        for bit in range(bits - 1, -1, -1):
+            step = values.dtype.type(1 << bit)
+            for i in range(n):
+                tried[i] = best[i] | step
+            below[:] = 0
+            for frame in range(n_frames):
+                _count_below(tile[frame], tried, below)
+            for i in range(n):
+                if below[i] <= rank:
+                    best[i] = tried[i]
+    return median
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _count_below(row, limit, count):  # type: ignore[no-untyped-def]
+    for i in range(_PIXELS_AT_A_TIME):
+        count[i] += row[i] < limit[i]

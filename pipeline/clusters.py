@@ -1,0 +1,182 @@
+"""Where a run's workers come from: a local cluster, a running scheduler, or what a YAML file says."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from importlib import metadata, resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from dask.system import CPU_COUNT
+from distributed import Client, LocalCluster
+
+from pipeline.errors import ClusterUnavailableError
+
+Kind = Literal["local-cpu", "existing"]
+KINDS: tuple[str, ...] = get_args(Kind)
+SECONDS_TO_ANSWER = 10
+SECONDS_FOR_WORKERS = 60
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """Which workers to use; the same keys as in the files of ``cluster_configs/``.
+
+    Args:
+        kind: ``local-cpu``: processes on this machine. ``existing``: the workers of a running scheduler.
+        workers: Worker processes to start (``local-cpu``); None is one a CPU core.
+        threads: Threads a worker, each with a batch of its own (``local-cpu``).
+        memory_limit: Memory a worker may use, as Dask writes it (``"4 GiB"``, ``"auto"``) (``local-cpu``).
+        scheduler: Address of the scheduler, such as ``tcp://node7:8786`` (``existing``).
+        dashboard_address: Where the scheduler that is started serves its dashboard, such as ``127.0.0.1:8787``; None
+            is no dashboard (``local-cpu``).
+    """
+
+    kind: Kind = "local-cpu"
+    workers: int | None = None
+    threads: int = 1
+    memory_limit: str = "auto"
+    scheduler: str | None = None
+    dashboard_address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind {self.kind!r} is none of {', '.join(KINDS)}")
+        if self.workers is not None and (type(self.workers) is not int or self.workers < 1):
+            raise ValueError(f"workers: {self.workers!r} were asked for, and it takes at least 1")
+        if type(self.threads) is not int or self.threads < 1:
+            raise ValueError(f"threads: {self.threads!r} were asked for, and it takes at least 1")
+        if self.kind == "existing" and not self.scheduler:
+            raise ValueError("kind 'existing' needs the address of the scheduler (scheduler: tcp://host:8786)")
+        if self.dashboard_address is not None and find_spec("bokeh") is None:
+            raise ValueError("the dashboard needs bokeh: pip install 'photonflow[report]'")
+
+    @staticmethod
+    def from_yaml(name: str) -> ClusterConfig:
+        """Read a YAML file, or one of those that come with photonflow by its name (``local-cpu``).
+
+        Raises:
+            ValueError: The file isn't there, isn't YAML, or holds a key or a value that means nothing here.
+        """
+        text = _yaml_text(name)
+        try:
+            content = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ValueError(f"{name} is not valid YAML: {' '.join(str(error).split())}") from error
+        if not isinstance(content, dict):
+            raise ValueError(f"{name} holds no keys: it needs at least `kind: local-cpu` or `kind: existing`")
+        known = [field.name for field in fields(ClusterConfig)]
+        for key in content:
+            if key not in known:
+                nearest = difflib.get_close_matches(str(key), known, n=1)
+                hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"
+                raise ValueError(f"{name} has the unknown key {key!r}: {hint}")
+        try:
+            return ClusterConfig(**content)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+
+    @property
+    def n_workers(self) -> int:
+        """Workers that a local cluster would be started with."""
+        return self.workers or CPU_COUNT
+
+
+@contextmanager
+def open_cluster(config: ClusterConfig) -> Iterator[Client]:
+    """A client of the cluster that ``config`` describes; what was started for it ends with it.
+
+    Nothing is registered as Dask's default client.
+
+    Raises:
+        ClusterUnavailableError: No scheduler answers, it has no workers, or its workers lack this photonflow.
+    """
+    if config.kind == "existing":
+        assert config.scheduler is not None
+        with _connect(config.scheduler) as client:
+            yield client
+        return
+    cluster = LocalCluster(
+        n_workers=config.n_workers,
+        threads_per_worker=config.threads,
+        processes=True,
+        host="127.0.0.1",
+        memory_limit=config.memory_limit,
+        dashboard_address=config.dashboard_address,
+        silence_logs=logging.ERROR,
+        # One batch a thread: libraries that would start threads of their own within it only get in each other's way.
+        env={"RAYON_NUM_THREADS": "1"},
+    )
+    with cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def count_workers(client: Client) -> int:
+    """Worker threads of a cluster at this moment: so many batches can be at work at once."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return sum(worker["nthreads"] for worker in workers)
+
+
+def require_photonflow(client: Client) -> None:
+    """Check that every worker has the photonflow of this process.
+
+    Raises:
+        ClusterUnavailableError: There is no worker, or one lacks photonflow or has another version.
+    """
+    try:
+        client.wait_for_workers(1, timeout=SECONDS_FOR_WORKERS)
+    except TimeoutError as error:
+        raise ClusterUnavailableError(
+            f"the scheduler at {client.scheduler.address} has had no worker for {SECONDS_FOR_WORKERS} s: "
+            f"start some with `dask worker {client.scheduler.address} --nthreads 1`"
+        ) from error
+    ours = metadata.version("photonflow")
+    # A function of the standard library: one of ours could not even be looked up where photonflow is missing.
+    for address, theirs in client.run(metadata.version, "photonflow", on_error="return").items():
+        if isinstance(theirs, BaseException):
+            raise ClusterUnavailableError(
+                f"the worker at {address} has no photonflow ({theirs}): install version {ours} where it runs"
+            )
+        if theirs != ours:
+            raise ClusterUnavailableError(
+                f"the worker at {address} has photonflow {theirs} and this is {ours}: install the same version on both"
+            )
+
+
+def _connect(address: str) -> Client:
+    # Dask retries in the background and logs each try; one sentence at the end says all of it.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    try:
+        return Client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise ClusterUnavailableError(
+            f"no Dask scheduler answers at {address} within {SECONDS_TO_ANSWER} s: "
+            "check the address (tcp://host:8786) and that `dask scheduler` runs there"
+        ) from error
+
+
+def _yaml_text(name: str) -> str:
+    path = Path(name)
+    try:
+        if path.suffix in (".yaml", ".yml") or path.exists():
+            return path.read_text()
+        shipped = resources.files("cluster_configs")
+        if (shipped / f"{name}.yaml").is_file():
+            return (shipped / f"{name}.yaml").read_text()
+        names = sorted(entry.name.removesuffix(".yaml") for entry in shipped.iterdir() if entry.name.endswith(".yaml"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name} can't be read as a cluster configuration: {error}") from error
+    raise ValueError(f"there is no cluster configuration {name!r}: give a YAML file, or one of {', '.join(names)}")
+
+
+def describe(config: ClusterConfig) -> dict[str, Any]:
+    """The configuration for a person: what was chosen, without what doesn't apply."""
+    if config.kind == "existing":
+        return {"kind": config.kind, "scheduler": config.scheduler}
+    return {"kind": config.kind, "workers": config.n_workers, "threads": config.threads}

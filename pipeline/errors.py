@@ -1,0 +1,15 @@
+"""The ways in which a run can fail, each with a message that a user can act on."""
+
+from __future__ import annotations
+
+
+class RunError(RuntimeError):
+    """A run cannot start, or cannot go on."""
+
+
+class BatchError(RunError):
+    """A batch failed after its retries."""
+
+
+class ClusterUnavailableError(RunError):
+    """The workers that were asked for are not there."""

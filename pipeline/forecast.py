@@ -1,0 +1,83 @@
+"""What a run will take, found out on its first frames without writing anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from finder import DarkSums, Pedestal, open_finder
+from pipeline.pedestal_source import ReadyPedestal
+from pipeline.preparation import BLOCK_BYTES, PreparedRun
+
+# A worker before its first frame: Python with all libraries loaded and the finder compiled.
+PROCESS_BYTES = 330 << 20
+# Clusters that a worker may hold: a batch being found, one found, and one being written.
+BATCHES_HELD = 3
+# Darks that a rough pedestal is trained on; with 100 there is a false cluster in ten frames.
+_DARKS = 100
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run will take.
+
+    Args:
+        clusters_a_frame: Clusters in a frame, as in the first frames.
+        frames_tried: How many frames that is known from.
+        read_bytes: Bytes stored of the chunks to be read.
+        decoded_bytes: Bytes of the frames once decoded.
+        write_bytes: Bytes of the clusters before they are encoded.
+        worker_bytes: Memory that a worker thread is expected to need at most.
+    """
+
+    clusters_a_frame: float
+    frames_tried: int
+    read_bytes: int
+    decoded_bytes: int
+    write_bytes: int
+    worker_bytes: int
+
+
+def forecast(prepared: PreparedRun) -> Forecast:
+    """Find the clusters of the first block of frames and reckon from there.
+
+    Raises:
+        ValueError: Frames or darks can't be read.
+    """
+    archive, plan = prepared.archive, prepared.plan
+    pedestal = _rough_pedestal(prepared)
+    finder = open_finder(prepared.backend, prepared.options.parameters, archive.frame_shape, prepared.pixel_mask)
+    start, stop = next(iter(islice(archive.blocks(plan.first_frame, plan.stop_frame, max_bytes=BLOCK_BYTES), 1)))
+    frames = np.empty((stop - start, *archive.frame_shape), archive.dtype)
+    archive.read(start, stop, frames)
+    clusters_a_frame = len(finder.find(frames, pedestal)) / len(frames)
+    rows, columns = prepared.options.parameters.cluster_size
+    # The signal, the frame's index, the centre.
+    cluster_bytes = rows * columns * 4 + 4 + 2 * np.dtype(prepared.layout.position_dtype).itemsize
+    batch_frames = min(plan.batch_size, plan.n_frames)
+    return Forecast(
+        clusters_a_frame=clusters_a_frame,
+        frames_tried=len(frames),
+        read_bytes=archive.stored_bytes(plan.first_frame, plan.stop_frame),
+        decoded_bytes=plan.n_frames * archive.frame_nbytes,
+        write_bytes=round(clusters_a_frame * plan.n_frames * cluster_bytes),
+        worker_bytes=PROCESS_BYTES
+        + 2 * frames.nbytes
+        + _state_bytes(archive.frame_shape)
+        + round(BATCHES_HELD * clusters_a_frame * batch_frames * cluster_bytes),
+    )
+
+
+def _rough_pedestal(prepared: PreparedRun) -> Pedestal:
+    source = prepared.pedestal
+    if isinstance(source, ReadyPedestal):
+        return source.pedestal
+    return DarkSums.of(source.read(0, min(source.n_frames, _DARKS))).pedestal(prepared.options.parameters.n_samples)
+
+
+def _state_bytes(frame_shape: tuple[int, int]) -> int:
+    """The trained pedestal, a chain's copy of it, and the frames kept for the offset."""
+    pixels = frame_shape[0] * frame_shape[1]
+    return pixels * (2 * 20 + 64 * 4)

@@ -1,0 +1,211 @@
+"""Where a run's pedestal comes from: dark frames to be trained on, or a pedestal that is ready."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+from distributed import Client
+
+from cluster_store import dataset_status, read_pedestal
+from finder import DarkSums, Pedestal
+from frame_archive import ArchiveAddress, ArchiveError, FrameArchive
+from pipeline.errors import RunError
+
+# A block of dark frames that a worker adds up at a time.
+_BLOCK_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class DarkFrames:
+    """Dark frames ``[0, n_frames)`` of an array of an archive, to be trained on.
+
+    Args:
+        address: The archive.
+        array: Its ``dark`` frames, or its first ``frames``.
+        n_frames: How many.
+    """
+
+    address: ArchiveAddress
+    array: Literal["dark", "frames"]
+    n_frames: int
+
+    def read(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Dark frames ``[start, stop)`` as (dark_frame, y, x)."""
+        archive = self.address.open()
+        if self.array == "dark":
+            return archive.read_dark(start, stop)
+        frames = np.empty((stop - start, *archive.frame_shape), archive.dtype)
+        archive.read(start, stop, frames)
+        return frames
+
+    def __str__(self) -> str:
+        which = "dark frames" if self.array == "dark" else "first frames"
+        return f"{self.n_frames} {which} of {self.address.path}"
+
+
+@dataclass(frozen=True)
+class ReadyPedestal:
+    """A pedestal that needs no training.
+
+    Args:
+        pedestal: The pedestal.
+        origin: Where it is from, for the dataset's attributes.
+    """
+
+    pedestal: Pedestal
+    origin: str
+
+    def __str__(self) -> str:
+        return self.origin
+
+
+PedestalSource = DarkFrames | ReadyPedestal
+
+
+def find_pedestal(wanted: str | Pedestal | None, archive: FrameArchive, n_samples: int) -> PedestalSource:
+    """Find out what a run's pedestal is to come from, and that it fits the archive.
+
+    Args:
+        wanted: None: the archive's dark frames. ``first:N``: its first N frames. A path: another archive with dark
+            frames, an earlier output, or an NPZ file or Zarr group with ``mean`` and ``noise`` (y, x) in ADU.
+        archive: The archive to be processed.
+        n_samples: Memory of the running pedestal.
+
+    Raises:
+        ValueError: There is none, or it doesn't fit; the message says which path and what to do.
+    """
+    if isinstance(wanted, Pedestal):
+        source: PedestalSource = ReadyPedestal(wanted, "a pedestal given in Python")
+    elif wanted is None:
+        source = _darks(
+            archive, f"{archive.address.path} has no dark frames: give --pedestal PATH, or --pedestal first:N"
+        )
+    elif wanted.startswith("first:"):
+        source = DarkFrames(archive.address, "frames", _count_of_first(wanted, archive))
+    else:
+        source = _from_path(wanted, archive, n_samples)
+    _check(source, archive, n_samples)
+    return source
+
+
+def train_pedestal(source: PedestalSource, n_samples: int, client: Client) -> Pedestal:
+    """The pedestal itself; dark frames are added up in blocks on the workers, exactly, in any order.
+
+    Raises:
+        RunError: Dark frames can't be read.
+    """
+    if isinstance(source, ReadyPedestal):
+        return source.pedestal
+    archive = source.address.open()
+    block = max(_BLOCK_BYTES // archive.frame_nbytes, 1)
+    starts = range(0, source.n_frames, block)
+    parts = [
+        client.submit(_sum_block, source, start, min(start + block, source.n_frames), retries=2, pure=False)
+        for start in starts
+    ]
+    total = client.submit(_add_up, parts, pure=False)
+    try:
+        sums: DarkSums = total.result()
+    except ArchiveError as error:
+        raise RunError(f"the pedestal can't be trained: {error}") from error
+    return sums.pedestal(n_samples)
+
+
+def _sum_block(source: DarkFrames, start: int, stop: int) -> DarkSums:
+    return DarkSums.of(source.read(start, stop))
+
+
+def _add_up(parts: list[DarkSums]) -> DarkSums:
+    return reduce(add, parts)
+
+
+def _darks(archive: FrameArchive, otherwise: str) -> DarkFrames:
+    if archive.dark is None:
+        raise ValueError(otherwise)
+    return DarkFrames(archive.address, "dark", archive.n_dark)
+
+
+def _count_of_first(wanted: str, archive: FrameArchive) -> int:
+    match = re.fullmatch(r"first:(\d+)", wanted)
+    if match is None:
+        raise ValueError(f"--pedestal {wanted}: write first:N with a number of frames, such as first:1000")
+    n_frames = int(match[1])
+    if n_frames >= archive.n_frames:
+        raise ValueError(
+            f"--pedestal {wanted} leaves no frame to process: {archive.address.path} has {archive.n_frames} frames"
+        )
+    return n_frames
+
+
+def _from_path(path: str, archive: FrameArchive, n_samples: int) -> PedestalSource:
+    if not Path(path).exists():
+        raise ValueError(f"--pedestal {path}: there is no such file or folder")
+    if Path(path).is_file():
+        return ReadyPedestal(_from_npz(path, n_samples), path)
+    if dataset_status(path) not in ("absent", "foreign"):
+        return ReadyPedestal(read_pedestal(path), f"the pedestal of {path}")
+    planes = _mean_and_noise_of_group(path)
+    if planes is not None:
+        return ReadyPedestal(_from_planes(path, *planes, n_samples), path)
+    other = ArchiveAddress(path).open()
+    return _darks(other, f"--pedestal {path} has neither dark frames nor arrays `mean` and `noise`")
+
+
+def _from_npz(path: str, n_samples: int) -> Pedestal:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            planes = [file[name] for name in ("mean", "noise")]
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"--pedestal {path} is no NPZ file with arrays `mean` and `noise` (y, x) in ADU: "
+            "np.savez(path, mean=mean, noise=noise) writes one"
+        ) from error
+    return _from_planes(path, planes[0], planes[1], n_samples)
+
+
+def _mean_and_noise_of_group(path: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+    try:
+        group = zarr.open_group(path, mode="r")
+        arrays = [group.get(name) for name in ("mean", "noise")]
+    except (OSError, ValueError, KeyError):
+        return None
+    if not all(isinstance(array, zarr.Array) for array in arrays):
+        return None
+    return np.asarray(group["mean"][...]), np.asarray(group["noise"][...])
+
+
+def _from_planes(path: str, mean: npt.NDArray[Any], noise: npt.NDArray[Any], n_samples: int) -> Pedestal:
+    try:
+        return Pedestal.from_mean_and_noise(mean, noise, n_samples)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"--pedestal {path}: {error}") from error
+
+
+def _check(source: PedestalSource, archive: FrameArchive, n_samples: int) -> None:
+    if isinstance(source, DarkFrames):
+        shape = source.address.open().frame_shape
+        if source.n_frames < 2:
+            raise ValueError(
+                f"a pedestal can't be trained on {source}: it takes at least 2, and a few hundred to be good"
+            )
+    else:
+        shape = source.pedestal.shape
+        if source.pedestal.n_samples != n_samples:
+            raise ValueError(
+                f"{source} was made for n_samples {source.pedestal.n_samples}, and this run's is {n_samples}: "
+                f"give --n-samples {source.pedestal.n_samples}"
+            )
+    if shape != archive.frame_shape:
+        raise ValueError(
+            f"the pedestal ({source}) is of {shape[0]}x{shape[1]} pixels, and the frames of {archive.address.path} "
+            f"are {archive.frame_shape[0]}x{archive.frame_shape[1]}: give one of the same detector"
+        )

@@ -1,0 +1,187 @@
+"""Everything that is checked, and everything that is decided, before a run begins; nothing is written here."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from cluster_store import DatasetLayout, dataset_status
+from finder import FinderParameters, Pedestal, open_finder
+from frame_archive import ArchiveAddress, FrameArchive
+from pipeline.pedestal_source import DarkFrames, PedestalSource, find_pedestal
+from pipeline.pixel_masks import combined_mask
+from pipeline.plan import BatchPlan
+
+BLOCK_BYTES = 8 << 20
+"""Frames are read and searched in blocks of about so many bytes, small enough to stay in a core's share of cache."""
+
+SIGNAL_DTYPES = ("int32", "float32")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a user asks of a run; the command line's options and the arguments of :func:`pipeline.process`.
+
+    Args:
+        archive: Path of the frame archive.
+        out: Path of the dataset; None puts it beside the archive, ``x.zarr`` giving ``x.clusters.zarr``.
+        parameters: What the finder is told.
+        backend: Which finder: ``auto``, ``cpu`` or ``reference``.
+        batch_size: Frames of a batch. Each starts from the trained pedestal, so the batch size is part of the result.
+        frames: The frames to process, ``(start, stop)``, half-open; None at either side is the archive's end.
+        frames_path: The array of frames inside the archive, where it isn't obvious.
+        missing_chunks: ``error``, or ``fill``: chunks that the archive lacks are its fill value.
+        pedestal: See :func:`pipeline.pedestal_source.find_pedestal`.
+        mask: See :func:`pipeline.pixel_masks.combined_mask`.
+        signal_dtype: ``int32`` (rounded half away from zero) or ``float32``, in ADU.
+        overwrite: Replace an earlier dataset of photonflow's at ``out``.
+        command: What was called, for the dataset's history.
+    """
+
+    archive: str
+    out: str | None = None
+    parameters: FinderParameters = field(default_factory=FinderParameters)
+    backend: str = "auto"
+    batch_size: int = 2000
+    frames: tuple[int | None, int | None] = (None, None)
+    frames_path: str | None = None
+    missing_chunks: Literal["error", "fill"] = "error"
+    pedestal: str | Pedestal | None = None
+    mask: str | npt.NDArray[Any] | None = None
+    signal_dtype: str = "int32"
+    overwrite: bool = False
+    command: str = "pipeline.process(...)"
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run that can begin.
+
+    Args:
+        options: What was asked.
+        archive: The archive, open.
+        out: Absolute path of the dataset.
+        plan: The batches.
+        layout: The layout of the dataset.
+        pixel_mask: NeXus bits (y, x), or None.
+        pedestal: Where the pedestal comes from.
+        backend: The finder's backend that ``auto`` came to.
+    """
+
+    options: RunOptions
+    archive: FrameArchive
+    out: str
+    plan: BatchPlan
+    layout: DatasetLayout
+    pixel_mask: npt.NDArray[np.uint32] | None
+    pedestal: PedestalSource
+    backend: str
+
+
+def prepare(options: RunOptions) -> PreparedRun:
+    """Check all that can be checked before work begins.
+
+    Raises:
+        ValueError: Something in the options, the archive, the pedestal or the mask is wrong; one sentence says what,
+            where, and what to do.
+        FileExistsError: There is something at the output's place that may not be overwritten.
+        OSError: The output's place can't be written to.
+    """
+    if options.signal_dtype not in SIGNAL_DTYPES:
+        raise ValueError(f"signal_dtype {options.signal_dtype!r} is none of {', '.join(SIGNAL_DTYPES)}")
+    if options.batch_size < 1:
+        raise ValueError(f"a batch of {options.batch_size} frames was asked for: the batch size is at least 1")
+    archive = ArchiveAddress(str(Path(options.archive).absolute()), options.frames_path, options.missing_chunks).open()
+    pixel_mask = combined_mask(options.mask, archive)
+    finder = open_finder(options.backend, options.parameters, archive.frame_shape, pixel_mask)
+    pedestal = find_pedestal(options.pedestal, archive, options.parameters.n_samples)
+    first, stop = _frame_range(options, archive, pedestal)
+    plan = BatchPlan(first, stop, options.batch_size)
+    out = _output(options, archive)
+    _require_all_chunks(archive, first, stop)
+    layout = DatasetLayout(
+        n_frames=plan.n_frames,
+        first_frame=first,
+        batch_size=options.batch_size,
+        frame_shape=archive.frame_shape,
+        cluster_size=options.parameters.cluster_size,
+        signal_dtype=options.signal_dtype,
+    )
+    return PreparedRun(options, archive, out, plan, layout, pixel_mask, pedestal, finder.backend)
+
+
+def default_output(archive: str) -> str:
+    """Where the dataset of an archive goes when nothing else is said: ``x.zarr`` gives ``x.clusters.zarr``."""
+    path = Path(archive)
+    return str(path.with_name(path.name.removesuffix(".zarr") + ".clusters.zarr"))
+
+
+def _frame_range(options: RunOptions, archive: FrameArchive, pedestal: PedestalSource) -> tuple[int, int]:
+    wanted_first, wanted_stop = options.frames
+    first = wanted_first or 0
+    stop = archive.n_frames if wanted_stop is None else wanted_stop
+    if not 0 <= first < stop <= archive.n_frames:
+        raise ValueError(
+            f"--frames {first}:{stop} is out of range: {options.archive} has the frames 0:{archive.n_frames}"
+        )
+    if isinstance(pedestal, DarkFrames) and pedestal.array == "frames":
+        # Frames that the pedestal was trained on are darks, not data.
+        first = max(first, pedestal.n_frames)
+        if first >= stop:
+            raise ValueError(
+                f"--pedestal first:{pedestal.n_frames} takes all frames of --frames {wanted_first or 0}:{stop}: "
+                "choose frames after them"
+            )
+    return first, stop
+
+
+def _output(options: RunOptions, archive: FrameArchive) -> str:
+    out = Path(options.out or default_output(archive.address.path)).absolute()
+    source = Path(archive.address.path).resolve()
+    place = out.resolve()
+    if place == source or source in place.parents:
+        raise ValueError(f"the output {out} lies inside the archive {options.archive}: give --out another place")
+    if place in source.parents:
+        raise ValueError(f"the archive {options.archive} lies inside the output {out}: give --out another place")
+    status = dataset_status(str(out))
+    if status == "foreign":
+        raise FileExistsError(
+            f"{out} exists and is not a dataset of photonflow's, so it is left alone: give --out another place"
+        )
+    if status != "absent" and not options.overwrite:
+        unfinished = " (of a run that did not finish)" if status == "running" else ""
+        raise FileExistsError(f"{out} exists{unfinished}: give --overwrite to replace it, or --out another place")
+    _require_writable(out)
+    return str(out)
+
+
+def _require_writable(out: Path) -> None:
+    """Try to write where the output will be, for permissions alone don't tell (a read-only mount, a quota)."""
+    parent = next(parent for parent in out.parents if parent.exists())
+    try:
+        if not parent.is_dir():
+            raise NotADirectoryError(20, os.strerror(20), str(parent))
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"{out} can't be written: {parent}: {error.strerror}; give --out a place that can be written"
+        ) from error
+
+
+def _require_all_chunks(archive: FrameArchive, first: int, stop: int) -> None:
+    if archive.address.missing_chunks == "fill":
+        return
+    missing = archive.missing_chunks(first, stop)
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(
+            f"{archive.address.path} lacks the chunk {missing[0]}{more}: copy the archive again, choose other "
+            "--frames, or give --missing-chunks fill if its writer left out chunks of nothing but fill values"
+        )

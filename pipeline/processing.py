@@ -1,0 +1,113 @@
+"""The whole run as one Python call."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, Literal
+
+import numpy.typing as npt
+import xarray as xr
+from distributed import Client
+
+from cluster_store import open_clusters
+from finder import FinderParameters, Pedestal
+from pipeline.clusters import ClusterConfig, open_cluster
+from pipeline.errors import ClusterUnavailableError
+from pipeline.preparation import RunOptions, prepare
+from pipeline.run import execute
+from pipeline.submission import RunProgress
+
+
+def process(
+    archive: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    client: Client | None = None,
+    cpus: int | None = None,
+    gpus: int | None = None,
+    scheduler: str | None = None,
+    n_sigma: float = 5.0,
+    cluster_size: tuple[int, int] = (3, 3),
+    n_samples: int = 1000,
+    noise: Literal["running", "trained"] = "running",
+    batch_size: int = 2000,
+    frames: tuple[int | None, int | None] = (None, None),
+    frames_path: str | None = None,
+    missing_chunks: Literal["error", "fill"] = "error",
+    pedestal: str | os.PathLike[str] | Pedestal | None = None,
+    mask: str | os.PathLike[str] | npt.NDArray[Any] | None = None,
+    signal_dtype: Literal["int32", "float32"] = "int32",
+    overwrite: bool = False,
+    backend: str = "auto",
+    on_progress: Callable[[RunProgress], None] | None = None,
+) -> xr.Dataset:
+    """Find the photon clusters of a frame archive and write them as one dataset.
+
+    Args:
+        archive: Path of the archive.
+        out: Path of the dataset; by default ``x.clusters.zarr`` beside ``x.zarr``.
+        client: A Dask client to run on; it is left as it was. Without one, workers are started and stopped again;
+            a script that does so keeps its own code under ``if __name__ == "__main__":``, for they import it.
+        cpus: Worker processes to start on this machine; by default one a core.
+        gpus: GPUs to use.
+        scheduler: Address of a Dask scheduler to run on.
+        n_sigma: Threshold in noise widths.
+        cluster_size: Rows and columns of the window, odd, 3 to 9.
+        n_samples: Memory of the running pedestal, in frames.
+        noise: ``running`` or ``trained``.
+        batch_size: Frames of a batch; part of the result, since each batch starts from the trained pedestal.
+        frames: The frames ``(start, stop)`` to process, half-open.
+        frames_path: The array of frames inside the archive, where it isn't obvious.
+        missing_chunks: What to do with chunks that the archive lacks.
+        pedestal: A :class:`finder.Pedestal`, ``"first:N"``, or a path (another archive, an earlier output, NPZ or Zarr
+            with ``mean`` and ``noise``); by default the archive's own dark frames.
+        mask: NeXus bits or bool (y, x), or a path; added to the archive's own mask.
+        signal_dtype: Type of the signal in the dataset, in ADU.
+        overwrite: Replace an earlier output.
+        backend: ``auto``, ``cpu`` or ``reference``.
+        on_progress: Called with a :class:`RunProgress` after each batch.
+
+    Returns:
+        The dataset, opened from ``out``: ``signal`` (cluster, cluster_y, cluster_x), ``x``, ``y``, ``frame_index``
+        (cluster), ``n_clusters`` (frame).
+
+    Raises:
+        ValueError: Bad input; the message says what, where, and what to do.
+        RunError: The run could not be finished.
+        OSError: The output can't be written, or exists.
+    """
+    began = time.perf_counter()
+    if sum(choice is not None for choice in (client, cpus, gpus, scheduler)) > 1:
+        raise ValueError("client, cpus, gpus and scheduler exclude each other: give one of them")
+    if gpus is not None:
+        raise ClusterUnavailableError(no_gpus(gpus))
+    options = RunOptions(
+        archive=os.fspath(archive),
+        out=None if out is None else os.fspath(out),
+        parameters=FinderParameters(n_sigma=n_sigma, cluster_size=cluster_size, n_samples=n_samples, noise=noise),
+        backend=backend,
+        batch_size=batch_size,
+        frames=frames,
+        frames_path=frames_path,
+        missing_chunks=missing_chunks,
+        pedestal=os.fspath(pedestal) if isinstance(pedestal, os.PathLike) else pedestal,
+        mask=os.fspath(mask) if isinstance(mask, os.PathLike) else mask,
+        signal_dtype=signal_dtype,
+        overwrite=overwrite,
+    )
+    prepared = prepare(options)
+    config = ClusterConfig(kind="existing", scheduler=scheduler) if scheduler else ClusterConfig(workers=cpus)
+    with nullcontext(client) if client is not None else open_cluster(config) as workers:
+        result = execute(prepared, workers, on_progress=on_progress, began=began)
+    return open_clusters(result.out)
+
+
+def no_gpus(wanted: int) -> str:
+    """Why GPUs can't be had."""
+    return (
+        f"{wanted} GPU{'s were' if wanted != 1 else ' was'} asked for, and this version of photonflow finds clusters "
+        "on CPUs only: leave out --gpus, or choose the number of cores with --cpus"
+    )

@@ -1,0 +1,218 @@
+"""A run from a prepared archive to a complete dataset."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+import xxhash
+from distributed import Client
+
+from cluster_store import create_dataset, finish_dataset, write_pedestal, write_table
+from finder import Pedestal
+from pipeline import provenance
+from pipeline.clusters import count_workers, require_photonflow
+from pipeline.pedestal_source import train_pedestal
+from pipeline.preparation import BLOCK_BYTES, PreparedRun
+from pipeline.submission import RunProgress, RunRecord, Submission
+from pipeline.worker import BatchCount, RunPlugin, RunSetup, plugin_name
+from roofline import StageUse, ThroughputSummary
+
+# Batches in flight a worker thread: one at work, and one to follow it without a pause.
+WINDOW = 2
+
+
+class StalePedestalWarning(UserWarning):
+    """The pedestal does not fit the frames: clusters are lost or made up."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run.
+
+    Args:
+        out: Absolute path of the dataset.
+        summary: What was done, in how long.
+        digest: Digest of all clusters; the same for the same archive, pedestal and parameters.
+    """
+
+    out: str
+    summary: ThroughputSummary
+    digest: str
+
+
+def execute(
+    prepared: PreparedRun,
+    client: Client,
+    on_step: Callable[[str], None] | None = None,
+    on_progress: Callable[[RunProgress], None] | None = None,
+    began: float | None = None,
+) -> RunResult:
+    """Process all batches on the workers of ``client`` and write the dataset.
+
+    Args:
+        prepared: The run.
+        client: The cluster; what is registered there for the run is removed at its end.
+        on_step: Told in a few words what begins.
+        on_progress: Told how far the run has come, after each batch.
+        began: ``time.perf_counter()`` when the user's wait began; None is now.
+
+    Raises:
+        RunError: The run could not be finished; the dataset stays as it is, marked ``running``.
+        StalePedestalWarning: (as a warning) the pedestal is off before some batch.
+    """
+    began = time.perf_counter() if began is None else began
+    on_step = on_step or (lambda step: None)
+    options, layout = prepared.options, prepared.layout
+    require_photonflow(client)
+    on_step(f"pedestal: {prepared.pedestal}")
+    pedestal = train_pedestal(prepared.pedestal, options.parameters.n_samples, client)
+    setup = RunSetup(
+        run_id=uuid.uuid4().hex[:8],
+        archive=prepared.archive.address,
+        dataset=prepared.out,
+        layout=layout,
+        parameters=options.parameters,
+        backend=prepared.backend,
+        pedestal=pedestal,
+        pixel_mask=prepared.pixel_mask,
+        block_bytes=BLOCK_BYTES,
+    )
+    on_step("preparing the workers")
+    client.register_plugin(RunPlugin(setup))
+    try:
+        workers = count_workers(client)
+        create_dataset(prepared.out, layout, _attributes(prepared), overwrite=options.overwrite)
+        write_pedestal(prepared.out, pedestal)
+        on_step(f"finding clusters in {layout.n_frames} frames with {workers} worker{'s' * (workers != 1)}")
+        submitted = time.perf_counter()
+        submission = Submission(client, setup.run_id, prepared.plan, layout.rows_per_chunk, WINDOW, on_progress)
+        record = submission.run()
+    finally:
+        client.unregister_worker_plugin(plugin_name(setup.run_id))
+    counts = [count for count in record.counts if count is not None]
+    digest = _digest(counts)
+    _write_tables(prepared.out, counts, record)
+    finish_dataset(prepared.out, layout, record.n_clusters, {"digest": digest})
+    seconds = time.perf_counter() - submitted
+    summary = _summary(counts, record, workers, seconds, submitted - began)
+    _warn_if_stale(summary.offset, prepared, pedestal)
+    return RunResult(prepared.out, summary, digest)
+
+
+def _attributes(prepared: PreparedRun) -> dict[str, Any]:
+    options = prepared.options
+    return {
+        "history": provenance.history_line(options.command),
+        "source": f"photonflow, {prepared.backend} finder",
+        "n_sigma": options.parameters.n_sigma,
+        "n_samples": options.parameters.n_samples,
+        "noise": options.parameters.noise,
+        "tracking": "batch",
+        "pedestal": str(prepared.pedestal),
+        "archive": prepared.archive.address.path,
+        "archive_fingerprint": prepared.archive.fingerprint,
+        "masked_pixels": 0 if prepared.pixel_mask is None else int(((prepared.pixel_mask & 0xFFFF) != 0).sum()),
+        "versions": provenance.versions(),
+        "host": provenance.host(),
+        "device": provenance.cpu_model(),
+    }
+
+
+def _digest(counts: list[BatchCount]) -> str:
+    whole = xxhash.xxh3_128()
+    for count in counts:
+        whole.update(count.digest.encode())
+    return f"xxh3-128:{whole.hexdigest()}"
+
+
+def _write_tables(out: str, counts: list[BatchCount], record: RunRecord) -> None:
+    names = sorted({count.worker for count in counts})
+
+    def column(values: list[Any], dtype: str, **attrs: str) -> tuple[str, npt.NDArray[Any], dict[str, str]]:
+        return "batch", np.asarray(values, dtype), attrs
+
+    batches = xr.Dataset(
+        {
+            "first_frame": column([c.batch.start for c in counts], "u8", long_name="first frame, in the archive"),
+            "n_frames": column([c.batch.n_frames for c in counts], "u4", long_name="frames"),
+            "n_clusters": column([c.n_clusters for c in counts], "u8", long_name="clusters"),
+            "worker": column(
+                [names.index(c.worker) for c in counts], "u2", long_name="position of the worker in worker_names"
+            ),
+            "read_seconds": column([c.read_seconds for c in counts], "f8", long_name="read and decode", units="s"),
+            "find_seconds": column([c.find_seconds for c in counts], "f8", long_name="find", units="s"),
+            "write_seconds": column(record.write_seconds, "f8", long_name="encode and write", units="s"),
+            "read_bytes": column([c.read_bytes for c in counts], "u8", long_name="decoded frames", units="byte"),
+            "write_bytes": column(record.write_bytes, "u8", long_name="clusters before encoding", units="byte"),
+        },
+        attrs={"worker_names": names},
+    )
+    write_table(out, "batches", batches)
+    write_table(
+        out,
+        "pedestal",
+        xr.Dataset(
+            {
+                "movement": column(
+                    [c.movement for c in counts],
+                    "f8",
+                    long_name="movement of the pedestal within the batch, median over pixels",
+                    units="noise widths",
+                ),
+                "offset": column(
+                    [c.offset for c in counts],
+                    "f8",
+                    long_name="offset of the frames from the pedestal before the batch, median over pixels",
+                    units="noise widths",
+                ),
+            }
+        ),
+    )
+
+
+def _summary(
+    counts: list[BatchCount], record: RunRecord, workers: int, seconds: float, startup_seconds: float
+) -> ThroughputSummary:
+    read_bytes = sum(count.read_bytes for count in counts)
+    return ThroughputSummary(
+        frames=sum(count.batch.n_frames for count in counts),
+        clusters=record.n_clusters,
+        batches=len(counts),
+        workers=workers,
+        seconds=seconds,
+        startup_seconds=startup_seconds,
+        stages=(
+            StageUse("read + decode", sum(count.read_seconds for count in counts), read_bytes),
+            StageUse("find", sum(count.find_seconds for count in counts), read_bytes),
+            StageUse("write", sum(record.write_seconds), sum(record.write_bytes)),
+        ),
+        movement=_largest([count.movement for count in counts]),
+        offset=_largest([count.offset for count in counts]),
+    )
+
+
+def _largest(values: list[float]) -> float:
+    """The value of the largest size, with its sign."""
+    return max((value for value in values if math.isfinite(value)), key=abs, default=math.nan)
+
+
+def _warn_if_stale(offset: float, prepared: PreparedRun, pedestal: Pedestal) -> None:
+    rows, columns = prepared.options.parameters.cluster_size
+    # The window's sum is off by area · offset, its threshold is n_sigma · √area noise widths.
+    if abs(offset) > 1 / math.sqrt(rows * columns):
+        warnings.warn(
+            f"the pedestal ({prepared.pedestal}) is {offset:+.2f} noise widths off the frames before a batch "
+            f"(`offset` in {prepared.out}/pedestal says which): clusters are lost or made up; give newer darks with "
+            "--pedestal, or --pedestal first:N",
+            StalePedestalWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,231 @@
+"""The client's side of a run: which tasks are in flight, and what they have reported."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from distributed import Client, Future, KilledWorker, as_completed
+
+from pipeline.clusters import count_workers
+from pipeline.errors import BatchError, RunError
+from pipeline.plan import BatchPlan, RowSpan, SharedChunk
+from pipeline.worker import (
+    BatchCount,
+    BatchWrite,
+    batch_edges,
+    count_batch,
+    find_batch,
+    join_edges,
+    write_batch,
+)
+
+logger = logging.getLogger(__name__)
+
+# A task that fails for a passing reason (a file server that stumbles) is run again so many times.
+RETRIES = 2
+# What frees memory goes before what fills it.
+PRIORITIES = {"find": 0, "count": 1, "write": 2, "edges": 2, "join": 2}
+SECONDS_BETWEEN_WORKER_COUNTS = 1.0
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run has come: what everything that watches one is told."""
+
+    frames: int
+    frames_total: int
+    clusters: int
+    batches: int
+
+
+@dataclass
+class RunRecord:
+    """What the tasks of a run reported."""
+
+    counts: list[BatchCount | None]
+    write_seconds: list[float]
+    write_bytes: list[int]
+    n_clusters: int = 0
+    progress: RunProgress = field(default_factory=lambda: RunProgress(0, 0, 0, 0))
+
+
+class Submission:
+    """Submits the batches of a plan to a Dask cluster and sees each of them into the dataset.
+
+    At most ``window`` batches a worker are being found at a time: one at work and one to follow it. No further batch is
+    submitted while those that have been found but not written take more memory than the largest of them times the
+    number of workers, so that one slow batch, which keeps all later ones from being written, does not fill the
+    memory of the others.
+
+    Args:
+        client: The cluster.
+        run_id: The run, as the workers' plugin knows it.
+        plan: The batches.
+        rows_per_chunk: Rows in a chunk of the dataset.
+        window: Batches in flight a worker.
+        on_progress: Called after each batch found.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        plan: BatchPlan,
+        rows_per_chunk: int,
+        window: int = 2,
+        on_progress: Callable[[RunProgress], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._plan = plan
+        self._rows_per_chunk = rows_per_chunk
+        self._window = window
+        self._on_progress = on_progress or (lambda progress: None)
+        self._record = RunRecord([None] * len(plan), [0.0] * len(plan), [0] * len(plan))
+        self._frames_found = 0
+        self._batches_found = 0
+
+        self._queue = as_completed(raise_errors=False)
+        # The futures in the queue, each with its step and its batch (of a joined chunk, the first one).
+        self._followed: dict[str, tuple[Future, str, int]] = {}
+        self._workers = 1
+        self._workers_counted = -math.inf
+        self._next_batch = 0
+        self._finding: dict[int, Future] = {}
+        self._unplaced: dict[int, Future] = {}
+        self._unwritten_bytes: dict[int, int] = {}
+        self._largest_batch = 0
+        # Batches before this one have been given their rows of the dataset; the next one's begin at `_next_row`.
+        self._placed = 0
+        self._next_row = 0
+        self._shared = SharedChunk(rows_per_chunk)
+        self._edges: dict[int, Future] = {}
+
+    def run(self) -> RunRecord:
+        """Process all batches.
+
+        Returns:
+            What the tasks reported.
+
+        Raises:
+            BatchError: A batch failed after its retries; nothing further was submitted.
+            RunError: The cluster was lost.
+        """
+        try:
+            self._submit_batches()
+            for future in self._queue:
+                self._take(future)
+                self._submit_batches()
+        finally:
+            # After a failure or an interruption nothing further may be written; after success nothing is left.
+            followed = [future for future, _, _ in self._followed.values()]
+            self._client.cancel([*followed, *self._finding.values(), *self._unplaced.values(), *self._edges.values()])
+        return self._record
+
+    def _submit_batches(self) -> None:
+        while self._next_batch < len(self._plan) and self._may_submit():
+            batch = self._plan[self._next_batch]
+            found = self._submit("find", batch.index, find_batch, self._run_id, batch)
+            self._finding[batch.index] = found
+            self._follow("count", batch.index, count_batch, self._run_id, found)
+            self._next_batch += 1
+
+    def _may_submit(self) -> bool:
+        if time.monotonic() - self._workers_counted > SECONDS_BETWEEN_WORKER_COUNTS:
+            self._workers = max(count_workers(self._client), 1)
+            self._workers_counted = time.monotonic()
+        # With nothing being found all counts are known, writing goes on by itself, and the bytes become free again.
+        return (
+            len(self._finding) < self._window * self._workers
+            and sum(self._unwritten_bytes.values()) <= self._workers * self._largest_batch
+        )
+
+    def _take(self, future: Future) -> None:
+        _, step, batch = self._followed.pop(future.key)
+        if future.status != "finished":
+            raise self._failure(step, batch, future)
+        result: BatchCount | BatchWrite = future.result()
+        if isinstance(result, BatchCount):
+            self._take_count(result)
+        else:
+            self._record.write_seconds[result.batch] += result.seconds
+            self._record.write_bytes[result.batch] += result.nbytes
+            if step == "write":
+                self._unwritten_bytes.pop(result.batch, None)
+
+    def _take_count(self, count: BatchCount) -> None:
+        index = count.batch.index
+        self._record.counts[index] = count
+        self._unplaced[index] = self._finding.pop(index)
+        self._unwritten_bytes[index] = count.nbytes
+        self._largest_batch = max(self._largest_batch, count.nbytes)
+        self._batches_found += 1
+        self._frames_found += count.batch.n_frames
+        self._record.n_clusters += count.n_clusters
+        self._place_batches()
+        self._record.progress = RunProgress(
+            self._frames_found, self._plan.n_frames, self._record.n_clusters, self._batches_found
+        )
+        self._on_progress(self._record.progress)
+
+    def _place_batches(self) -> None:
+        """Write the batches whose first row has become known."""
+        while (found := self._unplaced.pop(self._placed, None)) is not None:
+            index = self._placed
+            count = self._record.counts[index]
+            assert count is not None
+            span = RowSpan(self._next_row, self._next_row + count.n_clusters, self._rows_per_chunk)
+            self._placed += 1
+            self._next_row = span.stop
+            if span.body[0] < span.body[1]:
+                self._follow("write", index, write_batch, self._run_id, found, span)
+            else:
+                self._unwritten_bytes.pop(index)
+            if count.n_clusters:
+                self._edges[index] = self._submit("edges", index, batch_edges, found, span)
+            for start, stop in (span.head, span.tail):
+                self._join(self._shared.take(index, start, stop))
+            # A client that forgets a future lets Dask free its result once the tasks that need it are done.
+            self._edges = {batch: self._edges[batch] for batch in self._shared.batches}
+        if self._placed == len(self._plan):
+            self._join(self._shared.flush())
+
+    def _join(self, chunk: tuple[int, list[int]] | None) -> None:
+        if chunk is not None:
+            first_row, batches = chunk
+            edges = [self._edges[batch] for batch in batches]
+            self._follow("join", batches[0], join_edges, self._run_id, batches[0], first_row, edges)
+
+    def _submit(self, step: str, batch: int, task: Callable[..., Any], *arguments: Any) -> Future:
+        # What stands before the first dash is what Dask calls the kind of task, on its dashboard and in its estimates.
+        return self._client.submit(
+            task,
+            *arguments,
+            key=f"{step}-{self._run_id}-{batch}",
+            priority=PRIORITIES[step],
+            retries=RETRIES,
+            pure=False,
+        )
+
+    def _follow(self, step: str, batch: int, task: Callable[..., Any], *arguments: Any) -> None:
+        future = self._submit(step, batch, task, *arguments)
+        self._followed[future.key] = future, step, batch
+        self._queue.add(future)
+
+    def _failure(self, step: str, index: int, future: Future) -> RunError:
+        batch = self._plan[index]
+        if future.status in ("cancelled", "lost"):
+            return RunError(f"the cluster went away while {batch} was at work")
+        cause = future.exception()
+        logger.info("%s failed at step %s", batch, step, exc_info=cause)
+        if isinstance(cause, KilledWorker):
+            return BatchError(
+                f"{batch} ended its worker {len(cause.args) and cause.allowed_failures + 1} times, "
+                f"the last one being {cause.last_worker.address}: most often that is for want of memory"
+            )
+        return BatchError(f"{batch} failed: {cause}")

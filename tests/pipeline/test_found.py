@@ -1,0 +1,49 @@
+"""The clusters of a batch between finding and writing."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.found import ClusterRows, FoundBatch
+
+
+def rows(first: int, n: int) -> ClusterRows:
+    index = np.arange(first, first + n)
+    signal = np.repeat(index, 9).reshape(n, 3, 3).astype(np.int32)
+    return ClusterRows(index.astype(np.uint32), index.astype(np.uint16), index.astype(np.uint16), signal)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(sizes=st.lists(st.integers(0, 6), max_size=8), data=st.data())
+def test_rows_are_the_same_in_whatever_blocks_they_were_found(sizes, data):
+    total = sum(sizes)
+    blocks, first = [], 0
+    for size in sizes:
+        blocks.append(rows(first, size))
+        first += size
+    found = FoundBatch(blocks, template=rows(0, 0))
+    start = data.draw(st.integers(0, total))
+    stop = data.draw(st.integers(start, total))
+    part = found.rows(start, stop)
+    assert len(found) == total
+    np.testing.assert_array_equal(part.frame_index, np.arange(start, stop))
+    np.testing.assert_array_equal(part.signal[:, 1, 1], np.arange(start, stop))
+    assert part.signal.shape == (stop - start, 3, 3)
+
+
+def test_dask_is_told_the_bytes_that_a_batch_takes():
+    found = FoundBatch([rows(0, 100), rows(100, 50)], template=rows(0, 0))
+    # sys.getsizeof is what Dask asks; it adds the few bytes of the object's own header.
+    assert found.nbytes == 150 * (4 + 2 + 2 + 36)
+    assert 0 <= sys.getsizeof(found) - found.nbytes < 64
+
+
+def test_a_copied_part_does_not_keep_the_whole_alive():
+    whole = rows(0, 1000)
+    part = whole[:3].copy()
+    assert part.signal.base is None
+    np.testing.assert_array_equal(part.signal, whole.signal[:3])

@@ -1,0 +1,202 @@
+"""``photonflow process``: find the photon clusters of a frame archive."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from finder import FinderParameters
+from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute, open_cluster, prepare
+from pipeline.processing import no_gpus
+from workflows.command_line import Interruption, configure_logging, run
+from workflows.dry_run import dry_run
+from workflows.progress import RunProgress
+from workflows.run_table import print_result
+
+
+class Pair(click.ParamType):
+    """Two whole numbers with something between them, as in ``3x3``."""
+
+    name = "ROWSxCOLS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Read the text."""
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"(-?\d+)[xX×](-?\d+)", value)
+        if match is None:
+            self.fail(f"{value!r} is not rows x columns, such as 3x3", param, ctx)
+        return int(match[1]), int(match[2])
+
+
+class FrameRange(click.ParamType):
+    """A half-open range of frames, as in ``1000:5000``, ``:5000`` or ``1000:``."""
+
+    name = "A:B"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int | None, int | None]:
+        """Read the text."""
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"(-?\d*):(-?\d*)", value)
+        if match is None or "-" in match.groups():
+            self.fail(f"{value!r} is not a range of frames, such as 1000:5000", param, ctx)
+        first, stop = (int(side) if side else None for side in match.groups())
+        return first, stop
+
+
+# Options that have their place and are not there yet: each is refused when it asks for more than what happens anyway.
+LATER = {
+    "resume": (False, "--resume: this version can't continue a run yet; run it anew with --overwrite"),
+    "on_bad_batch": ("fail", "--on-bad-batch skip: this version stops at the first bad batch; leave it out"),
+    "tracking": ("batch", "--tracking: this version knows only batch, in which each batch starts from the pedestal"),
+    "warmup": (0, "--warmup: this version has no warm-up yet; leave it out"),
+    "recentre": (0, "--recentre: this version can't move the pedestal before a batch yet; leave it out"),
+}
+
+
+@click.command(name="process")
+@click.argument("archive", type=click.Path())
+@click.option("--out", type=click.Path(), help="The dataset to write; by default x.clusters.zarr beside x.zarr.")
+@click.option("--gpus", type=int, metavar="N", help="Use N GPUs.")
+@click.option("--cpus", type=click.IntRange(min=1), metavar="N", help="Use N worker processes; by default one a core.")
+@click.option("--scheduler", metavar="ADDRESS", help="Use the workers of a running Dask scheduler.")
+@click.option("--cluster", metavar="FILE.yaml", help="Use the workers that a YAML file describes (cluster_configs/).")
+@click.option("--batch-size", type=int, default=2000, show_default=True, help="Frames of a batch.")
+@click.option("--n-sigma", type=float, default=5.0, show_default=True, help="Threshold in noise widths.")
+@click.option("--cluster-size", type=Pair(), default="3x3", show_default=True, help="The window around a photon.")
+@click.option("--n-samples", type=int, default=1000, show_default=True, help="Memory of the pedestal, in frames.")
+@click.option(
+    "--noise",
+    type=click.Choice(["running", "trained"]),
+    default="running",
+    show_default=True,
+    help="Follow each pixel's noise, or keep that of the darks.",
+)
+@click.option(
+    "--tracking", type=click.Choice(["batch", "chain", "off"]), default="batch", show_default=True, help="Not yet."
+)
+@click.option("--warmup", type=int, default=0, show_default=True, metavar="W", help="Not yet.")
+@click.option("--recentre", type=int, default=0, show_default=True, metavar="K", help="Not yet.")
+@click.option(
+    "--pedestal",
+    metavar="PATH|first:N",
+    help="An archive with darks, an earlier output, an NPZ or Zarr with mean and noise; first:N takes the archive's "
+    "first N frames as darks and leaves them out.  [default: the archive's darks]",
+)
+@click.option("--mask", metavar="PATH", help="Pixels to leave out (NPY, NPZ or Zarr), beside the archive's own mask.")
+@click.option("--frames", type=FrameRange(), help="Only these frames.  [default: all]")
+@click.option("--frames-path", metavar="NAME", help="The array of frames inside the archive, where it isn't obvious.")
+@click.option(
+    "--missing-chunks",
+    type=click.Choice(["error", "fill"]),
+    default="error",
+    show_default=True,
+    help="What chunks that are not there mean: damage, or the fill value.",
+)
+@click.option(
+    "--signal-dtype",
+    type=click.Choice(["int32", "float32"]),
+    default="int32",
+    show_default=True,
+    help="Type of signal.",
+)
+@click.option("--resume", is_flag=True, help="Not yet.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier output of photonflow's.")
+@click.option(
+    "--on-bad-batch", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="Only fail, as yet."
+)
+@click.option("--dry-run", "only_plan", is_flag=True, help="Say what would be done and what it would take.")
+@click.option("--progress/--no-progress", default=True, help="Show how far the run is.  [default: progress]")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, all else on stderr.")
+@click.option("--dashboard-address", metavar="HOST:PORT", help="Serve Dask's dashboard there.")
+@click.option("-v", "--verbose", count=True, help="Say more; twice for all.")
+def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None:
+    """Find the photon clusters of the frames in ARCHIVE and write them as one xarray dataset."""
+    began = time.perf_counter()
+    configure_logging(options["verbose"])
+    for name, (ours, refusal) in LATER.items():
+        if options[name] != ours:
+            raise ValueError(refusal)
+    config = _cluster_config(options)
+    prepared = prepare(
+        RunOptions(
+            archive=archive,
+            parameters=FinderParameters(
+                n_sigma=options["n_sigma"],
+                cluster_size=cluster_size,
+                n_samples=options["n_samples"],
+                noise=options["noise"],
+            ),
+            command=shlex.join(["photonflow", "process", *_arguments()]),
+            **{name: options[name] for name in ("out", "batch_size", "frames_path", "missing_chunks", "pedestal")},
+            **{name: options[name] for name in ("mask", "signal_dtype", "overwrite")},
+            frames=options["frames"] or (None, None),
+        )
+    )
+    if options["only_plan"]:
+        dry_run(prepared, config, as_json=options["as_json"])
+        return
+    result = _run(prepared, config, began, show_progress=options["progress"])
+    if options["as_json"]:
+        click.echo(json.dumps({"out": result.out, "digest": result.digest, **result.summary.as_dict()}, indent=2))
+    else:
+        print_result(result)
+
+
+def _cluster_config(options: dict[str, Any]) -> ClusterConfig:
+    given = [f"--{name}" for name in ("gpus", "cpus", "scheduler", "cluster") if options[name] is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other: give one of them")
+    if options["gpus"] is not None:
+        raise ValueError(no_gpus(options["gpus"]))
+    if options["scheduler"] is not None:
+        config = ClusterConfig(kind="existing", scheduler=options["scheduler"])
+    elif options["cluster"] is not None:
+        config = ClusterConfig.from_yaml(options["cluster"])
+    else:
+        config = ClusterConfig(workers=options["cpus"])
+    if options["dashboard_address"] is None:
+        return config
+    if config.kind == "existing":
+        raise click.UsageError("--dashboard-address is for workers started here; a running scheduler has its own")
+    return replace(config, dashboard_address=options["dashboard_address"])
+
+
+def _run(prepared: PreparedRun, config: ClusterConfig, began: float, show_progress: bool) -> RunResult:
+    try:
+        with RunProgress(prepared.plan.n_frames, enabled=show_progress) as progress:
+            progress.step(f"starting {config.n_workers} workers" if config.kind == "local-cpu" else "connecting")
+            with open_cluster(config) as client:
+                if config.dashboard_address is not None:
+                    progress.note(f"dashboard: {client.dashboard_link}")
+                return execute(
+                    prepared,
+                    client,
+                    on_step=progress.step,
+                    on_progress=lambda done: progress.update(done.frames, done.clusters),
+                    began=began,
+                )
+    except KeyboardInterrupt as interruption:
+        raise Interruption.of(
+            interruption, f"what is at {prepared.out} is unfinished; run again with --overwrite"
+        ) from None
+
+
+def _arguments() -> list[str]:
+    """The command's own arguments, without the program's and the command's names."""
+    arguments = sys.argv[1:]
+    return arguments[1:] if arguments[:1] == ["process"] else arguments
+
+
+if __name__ == "__main__":
+    run(command)

@@ -1,0 +1,60 @@
+"""The end of a run on the terminal."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Console
+from rich.table import Table
+
+from pipeline import RunResult
+from roofline import ThroughputSummary
+
+
+def print_result(result: RunResult) -> None:
+    """Print one table of what was done and how fast, and how to open it, on stdout."""
+    summary = result.summary
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(_totals(summary))
+    console.print(_stages(summary))
+    console.print(f"dataset   {result.out}", markup=False)
+    console.print(f"open it   import xarray as xr; clusters = xr.open_zarr({result.out!r})", markup=False)
+
+
+def _totals(summary: ThroughputSummary) -> Table:
+    totals = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    totals.add_column(style="bold")
+    totals.add_column(justify="right")
+    totals.add_column(style="dim")
+    totals.add_row("frames", f"{summary.frames:,}", f"in {summary.batches:,} batches")
+    totals.add_row("clusters", f"{summary.clusters:,}", "")
+    totals.add_row("clusters a frame", _number(summary.clusters_a_frame, ".1f"), "")
+    totals.add_row(
+        "seconds",
+        f"{summary.seconds:.2f}",
+        f"on {summary.workers} worker{'s' * (summary.workers != 1)}, after {summary.startup_seconds:.2f} to start up",
+    )
+    totals.add_row("frames/s", _number(summary.frames_a_second, ",.0f"), "")
+    totals.add_row(
+        "pedestal", _number(summary.offset, "+.3f"), "noise widths off before a batch (the one that was most off)"
+    )
+    totals.add_row("", _number(summary.movement, "+.3f"), "noise widths moved within a batch (the one that moved most)")
+    return totals
+
+
+def _stages(summary: ThroughputSummary) -> Table:
+    stages = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("stage", "busy seconds", "µs a frame", "GB/s a worker"):
+        stages.add_column(heading, justify="left" if heading == "stage" else "right", header_style="bold")
+    for stage in summary.stages:
+        stages.add_row(
+            stage.name,
+            f"{stage.busy_seconds:.2f}",
+            _number(stage.microseconds_a_frame(summary.frames), ".1f"),
+            _number(stage.bytes_a_second / 1e9, ".2f"),
+        )
+    return stages
+
+
+def _number(value: float, form: str) -> str:
+    return format(value, form) if math.isfinite(value) else "–"
