@@ -1,0 +1,217 @@
+"""Writing frame archives in the default layout, by one process or by many."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+from zarr.abc.codec import BytesBytesCodec
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+from .archive import FrameArchive
+from .errors import ArchiveError
+from .metadata import node_at
+from .opening import FRAME_DTYPES, local_path
+
+FORMAT_NAME = "photonflow frame archive"
+FORMAT_VERSION = 1
+_OUR_ENTRIES = frozenset({"zarr.json", "frames", "dark", "pixel_mask", "frame_number", "truth"})
+
+
+@dataclass(frozen=True)
+class ArchiveWriter:
+    """A frame archive open for writing: pickles, so that many workers write their own chunks at once.
+
+    Frames are written in whole chunks: a worker that writes frames [start, start + n) owns the chunks they lie in.
+
+    Attributes:
+        path: the absolute path of the archive.
+    """
+
+    path: str
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "ArchiveWriter":
+        """Open an archive that `create_archive` made.
+
+        Raises:
+            ArchiveError: it is not one.
+        """
+        location = local_path(os.fspath(path))
+        if not _is_ours(location):
+            raise ArchiveError(f"{location} is not an archive that photonflow made: create one with create_archive")
+        return cls(str(location))
+
+    def write_frames(self, start: int, frames: npt.NDArray[Any]) -> None:
+        """Write frames (frame, y, x) from position `start`.
+
+        Raises:
+            ValueError: they do not start and end where chunks do, or do not fit the archive.
+            ArchiveError: the file system refuses.
+        """
+        self.write("frames", start, frames)
+
+    def write_dark(self, start: int, frames: npt.NDArray[Any]) -> None:
+        """Write dark frames (dark_frame, y, x) from position `start`; raises as `write_frames`."""
+        self.write("dark", start, frames)
+
+    def write(self, name: str, start: int, values: npt.NDArray[Any]) -> None:
+        """Write `values` into the array `name` from row `start`, whole chunks; raises as `write_frames`."""
+        try:
+            # open_array takes a config and forgets it; without with_config, chunks of zeros would be left out.
+            stored = zarr.open_array(Path(self.path) / name, mode="r+", zarr_format=3)
+            array = stored.with_config({"write_empty_chunks": True})
+            stop = start + len(values)
+            rows, length = array.chunks[0], array.shape[0]
+            if start % rows or (stop % rows and stop != length) or stop > length or values.shape[1:] != array.shape[1:]:
+                raise ValueError(
+                    f"{name} has the shape {array.shape} in chunks of {rows}: values {values.shape} do not fill whole "
+                    f"chunks from row {start}"
+                )
+            if not np.can_cast(values.dtype, array.dtype, "equiv"):
+                raise ValueError(f"{name} holds {array.dtype}, not {values.dtype}")
+            if len(values):
+                array[start:stop] = values
+        except OSError as error:
+            raise _refused(Path(self.path) / name, error) from error
+
+    def add_array(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: npt.DTypeLike,
+        chunks: tuple[int, ...],
+        dimension_names: Sequence[str],
+        attrs: Mapping[str, Any] | None = None,
+        fill_value: Any = 0,
+    ) -> None:
+        """Add an array in the archive's codecs, to be filled by `write`.
+
+        Raises:
+            ArchiveError: the file system refuses.
+        """
+        try:
+            group = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
+            group.create_array(
+                name,
+                shape=shape,
+                dtype=np.dtype(dtype),
+                chunks=tuple(max(1, side) for side in chunks),
+                compressors=_codecs(np.dtype(dtype)),
+                dimension_names=list(dimension_names),
+                attributes=dict(attrs or {}),
+                fill_value=fill_value,
+                config={"write_empty_chunks": True},
+            )
+        except OSError as error:
+            raise _refused(Path(self.path) / name, error) from error
+
+    def archive(self) -> FrameArchive:
+        """Open the archive for reading."""
+        return FrameArchive.open(self.path)
+
+
+def create_archive(
+    path: str | os.PathLike[str],
+    shape: tuple[int, int, int],
+    dtype: npt.DTypeLike,
+    n_dark: int = 0,
+    attrs: Mapping[str, Any] | None = None,
+    pixel_mask: npt.NDArray[Any] | None = None,
+    frames_per_chunk: int = 20,
+    frame_numbers: npt.NDArray[Any] | None = None,
+    overwrite: bool = False,
+) -> ArchiveWriter:
+    """Make an archive whose frames are still to be written, and return its writer.
+
+    The layout: chunks of whole frames, Blosc-LZ4 with bitshuffle, then CRC-32C, no shards, every chunk stored.
+
+    Args:
+        path: where; nothing may be there, unless `overwrite`.
+        shape: (frame, y, x).
+        dtype: uint8, uint16, uint32, int16 or int32.
+        n_dark: dark frames; 0 leaves `dark` out.
+        attrs: attributes of the group: detector, photon energy, exposure.
+        pixel_mask: (y, x) NeXus bits, or None.
+        frames_per_chunk: frames in a chunk.
+        frame_numbers: (frame) the detector's own numbers, or None.
+        overwrite: replace an archive that photonflow made; anything else is left alone.
+
+    Raises:
+        ArchiveError: something is there already, or the place cannot be written.
+        ValueError: an argument does not make sense.
+    """
+    location = local_path(os.fspath(path))
+    pixel_type = np.dtype(dtype).newbyteorder("=")
+    if pixel_type.name not in FRAME_DTYPES:
+        raise ValueError(f"frames are one of {', '.join(FRAME_DTYPES)}, not {pixel_type}")
+    if len(shape) != 3 or min(shape) < 1 or n_dark < 0 or frames_per_chunk < 1:
+        raise ValueError(
+            f"cannot make an archive of {shape} with {n_dark} darks in chunks of {frames_per_chunk} frames"
+        )
+    if pixel_mask is not None and pixel_mask.shape != shape[1:]:
+        raise ValueError(f"the pixel mask has the shape {pixel_mask.shape}, the frames {shape[1:]}")
+    if frame_numbers is not None and frame_numbers.shape != shape[:1]:
+        raise ValueError(f"there are {len(frame_numbers)} frame numbers for {shape[0]} frames")
+    _make_room(location, overwrite)
+    try:
+        attributes = {**(attrs or {}), "format": FORMAT_NAME, "format_version": FORMAT_VERSION}
+        zarr.create_group(location, zarr_format=3, attributes=attributes)
+    except OSError as error:
+        raise _refused(location, error) from error
+    writer = ArchiveWriter(str(location))
+    chunks = (frames_per_chunk, *shape[1:])
+    adu = {"units": "ADU"}
+    writer.add_array("frames", shape, pixel_type, chunks, ("frame", "y", "x"), adu)
+    if n_dark:
+        writer.add_array("dark", (n_dark, *shape[1:]), pixel_type, chunks, ("dark_frame", "y", "x"), adu)
+    if pixel_mask is not None:
+        meaning = {"long_name": "NeXus pixel mask: any of the low 16 bits set = masked"}
+        writer.add_array("pixel_mask", shape[1:], np.uint32, shape[1:], ("y", "x"), meaning)
+        writer.write("pixel_mask", 0, pixel_mask.astype(np.uint32))
+    if frame_numbers is not None:
+        writer.add_array("frame_number", shape[:1], np.uint64, (min(shape[0], 1 << 20),), ("frame",))
+        writer.write("frame_number", 0, frame_numbers.astype(np.uint64))
+    return writer
+
+
+def _codecs(dtype: "np.dtype[Any]") -> list[BytesBytesCodec]:
+    return [BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", typesize=dtype.itemsize), Crc32cCodec()]
+
+
+def _is_ours(location: Path) -> bool:
+    try:
+        node = node_at(location)
+    except (OSError, ValueError):
+        return False
+    return node is not None and dict(node.document.get("attributes", {})).get("format") == FORMAT_NAME
+
+
+def _make_room(location: Path, overwrite: bool) -> None:
+    if not os.path.lexists(location):
+        return
+    if not overwrite:
+        raise ArchiveError(f"{location} exists already: choose another name, or replace it with --overwrite")
+    if location.is_symlink() or not _is_ours(location):
+        raise ArchiveError(
+            f"{location} is not an archive that photonflow made, so --overwrite leaves it alone: choose another name"
+        )
+    foreign = sorted(entry.name for entry in location.iterdir() if entry.name not in _OUR_ENTRIES)
+    if foreign:
+        raise ArchiveError(
+            f"{location} holds {', '.join(foreign)}, which photonflow did not write, so --overwrite leaves it alone: "
+            "move that elsewhere or choose another name"
+        )
+    try:
+        shutil.rmtree(location)
+    except OSError as error:
+        raise _refused(location, error) from error
+
+
+def _refused(location: Path, error: OSError) -> ArchiveError:
+    return ArchiveError(f"{location} cannot be written: {error.strerror or error}")

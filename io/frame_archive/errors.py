@@ -1,0 +1,8 @@
+"""The one kind of error that this package raises about an archive."""
+
+
+class ArchiveError(ValueError):
+    """A frame archive that cannot be opened, read or written.
+
+    The message is one sentence or two for a person: what was found, where, and what to do about it.
+    """

@@ -1,0 +1,241 @@
+"""Finding an archive's arrays, and saying in one sentence why something is not an archive."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import zarr
+from zarr.abc.store import Store
+from zarr.storage import LocalStore
+
+from .complete_store import CompleteStore
+from .errors import ArchiveError
+from .metadata import Node, arrays_below, node_at
+from .stored_array import MissingChunks, StoredArray
+
+FRAME_DTYPES = ("uint8", "uint16", "uint32", "int16", "int32")
+_EXACT = "the finder's arithmetic is exact for integers"
+
+
+@dataclass(frozen=True)
+class ArchiveArrays:
+    """The arrays of an archive, checked against each other.
+
+    Attributes:
+        frames: (frame, y, x).
+        dark: (dark_frame, y, x), or None.
+        pixel_mask: (y, x), or None.
+        frame_number: (frame), or None.
+        attrs: the attributes of the group that holds `frames`, or of a bare array.
+        documents: the metadata of each array, by name.
+    """
+
+    frames: StoredArray
+    dark: StoredArray | None
+    pixel_mask: StoredArray | None
+    frame_number: StoredArray | None
+    attrs: dict[str, Any]
+    documents: dict[str, Any]
+
+
+def local_path(path: str) -> Path:
+    """Return the absolute local path that a user's `path` means.
+
+    Raises:
+        ArchiveError: it is empty or the address of something that is not on a file system.
+    """
+    if not path:
+        raise ArchiveError("the path of the archive is empty: name a Zarr store")
+    if "://" in path:
+        scheme, separator, _ = path.partition("://")
+        if scheme != "file":
+            raise ArchiveError(
+                f"{path} is a {scheme}{separator} address, and this version reads archives from file systems only: "
+                "copy or mount it and give its path"
+            )
+        path = unquote(urlsplit(path).path)
+    return Path(path).absolute()
+
+
+def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingChunks) -> ArchiveArrays:
+    """Open the archive at `archive` and check that its arrays fit together.
+
+    Raises:
+        ArchiveError: it is no archive; the sentence says what was found and what to do.
+    """
+    if missing_chunks not in ("error", "fill"):
+        raise ValueError(f"missing_chunks is 'error' or 'fill', not {missing_chunks!r}")
+    root = _root(archive)
+    if root.kind == "array":
+        if frames_path is not None:
+            raise ArchiveError(f"{archive} is itself an array, so there is no {frames_path!r} in it: leave it out")
+        location, frames = "", root
+    else:
+        location = (frames_path if frames_path is not None else "frames").strip("/")
+        frames = _frames_in(archive, location, asked=frames_path is not None)
+    _check_frames(archive, location, frames)
+    opener = _Opener(archive)
+    arrays: dict[str, StoredArray | None] = {"dark": None, "pixel_mask": None, "frame_number": None}
+    documents = {"frames": frames.document}
+    if root.kind == "group":
+        parent = location.rpartition("/")[0]
+        for name, check in (("dark", _check_dark), ("pixel_mask", _check_mask), ("frame_number", _check_numbers)):
+            node = _node(archive / parent / name)
+            if node is None or (name == "dark" and node.kind == "array" and node.shape[:1] == (0,)):
+                continue
+            path = f"{parent}/{name}" if parent else name
+            check(archive, path, node, frames)
+            documents[name] = node.document
+            # zarr's own writer leaves out chunks of zeros, and a mask is mostly zeros: there a missing chunk says so.
+            arrays[name] = opener.open(path, node, "fill" if name == "pixel_mask" else missing_chunks)
+        attrs = opener.group_attributes(parent)
+        stored_frames = opener.open(location, frames, missing_chunks)
+    else:
+        stored_frames = opener.open(location, frames, missing_chunks)
+        attrs = dict(stored_frames.array.attrs)
+    return ArchiveArrays(stored_frames, **arrays, attrs=attrs, documents=documents)
+
+
+def _root(archive: Path) -> Node:
+    if not archive.exists():
+        raise ArchiveError(f"{archive} does not exist: check the path")
+    if not archive.is_dir():
+        raise ArchiveError(f"{archive} is a file, not a Zarr store: a Zarr store is a folder that holds a zarr.json")
+    root = _node(archive)
+    if root is None:
+        raise ArchiveError(
+            f"{archive} is not a Zarr store: there is neither a zarr.json nor a .zgroup or .zarray in it"
+        )
+    return root
+
+
+def _node(folder: Path) -> Node | None:
+    try:
+        return node_at(folder)
+    except OSError as error:
+        raise ArchiveError(f"{folder} cannot be read: {error.strerror or error}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, ValueError) as error:
+        raise ArchiveError(f"the Zarr metadata in {folder} is damaged: {error}") from error
+
+
+def _frames_in(archive: Path, location: str, asked: bool) -> Node:
+    node = _node(archive / location) if location else None
+    if node is not None and node.kind == "array":
+        return node
+    stacks = [
+        f"{path} {array.shape} {array.type_name}"
+        for path, array in arrays_below(archive)
+        if len(array.shape) == 3 and array.dtype is not None and array.dtype.kind in "iu"
+    ]
+    missing = f"{archive} holds no array {location!r}" if asked else f"{archive} holds no `frames`"
+    if stacks:
+        raise ArchiveError(f"{missing}: choose one of its 3-D integer arrays with --frames-path: {', '.join(stacks)}")
+    raise ArchiveError(f"{missing}, nor any other 3-D integer array (frame, y, x): it is not a frame archive")
+
+
+def _check_frames(archive: Path, location: str, node: Node) -> None:
+    where = f"{archive / location}" if location else f"{archive}"
+    _check_stack(where, node)
+    if node.shape[0] == 0:
+        raise ArchiveError(f"{where} holds no frames: its shape is {node.shape}")
+    if 0 in node.shape:
+        raise ArchiveError(f"{where} has frames without pixels: its shape is {node.shape}")
+
+
+def _check_stack(where: str, node: Node) -> None:
+    if node.kind != "array":
+        raise ArchiveError(f"{where} is a group, not an array of frames (frame, y, x)")
+    _check_safe(where, node)
+    if len(node.shape) != 3:
+        raise ArchiveError(f"{where} has the shape {node.shape}: frames are three-dimensional, (frame, y, x)")
+    kind = node.dtype.kind if node.dtype is not None else "?"
+    if kind == "f":
+        raise ArchiveError(
+            f"{where} holds {node.type_name} values, and {_EXACT}: store the detector's raw integers, or round them "
+            "to int32, scaled up so that rounding is far below the noise"
+        )
+    if kind == "b":
+        raise ArchiveError(
+            f"{where} holds booleans, not the detector's integers: convert them to uint8 if they are frames"
+        )
+    if kind == "c":
+        raise ArchiveError(f"{where} holds {node.type_name} values, and {_EXACT}: store their real part as int32")
+    if kind in "iu" and node.type_name not in FRAME_DTYPES:
+        raise ArchiveError(
+            f"{where} holds {node.type_name} values, which do not fit the finder's exact arithmetic: store them as "
+            f"one of {', '.join(FRAME_DTYPES)}"
+        )
+    if kind not in "iu":
+        raise ArchiveError(f"{where} holds elements of type {node.type_name}, not the detector's integers")
+
+
+def _check_safe(where: str, node: Node) -> None:
+    if node.runs_pickle:
+        raise ArchiveError(
+            f"{where} is stored with a pickle codec, and unpickling can run any program: store plain integers instead"
+        )
+
+
+def _check_dark(archive: Path, path: str, node: Node, frames: Node) -> None:
+    where = f"{archive / path}"
+    _check_stack(where, node)
+    if node.shape[1:] != frames.shape[1:]:
+        raise ArchiveError(
+            f"{where} has dark frames of {_pixels(node.shape[1:])}, but the frames have {_pixels(frames.shape[1:])}: "
+            "use the darks of the same detector and region"
+        )
+
+
+def _check_mask(archive: Path, path: str, node: Node, frames: Node) -> None:
+    where = f"{archive / path}"
+    if node.kind != "array" or node.dtype is None or node.dtype.kind not in "iub":
+        raise ArchiveError(
+            f"{where} holds {node.type_name} values: a pixel mask is an integer array (y, x) of NeXus bits"
+        )
+    _check_safe(where, node)
+    if node.shape != frames.shape[1:]:
+        raise ArchiveError(
+            f"{where} is a mask of {_pixels(node.shape)}, but the frames have {_pixels(frames.shape[1:])}: "
+            "use the mask of the same detector and region"
+        )
+
+
+def _check_numbers(archive: Path, path: str, node: Node, frames: Node) -> None:
+    where = f"{archive / path}"
+    if node.kind != "array" or node.dtype is None or node.dtype.kind not in "iu":
+        raise ArchiveError(f"{where} holds {node.type_name} values: frame numbers are integers, one a frame")
+    _check_safe(where, node)
+    if node.shape != frames.shape[:1]:
+        raise ArchiveError(f"{where} has the shape {node.shape}, but there are {frames.shape[0]} frames to number")
+
+
+def _pixels(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape)) + " pixels"
+
+
+@dataclass(frozen=True)
+class _Opener:
+    archive: Path
+
+    def open(self, path: str, node: Node, missing_chunks: MissingChunks) -> StoredArray:
+        store: Store = LocalStore(self.archive, read_only=True)
+        if missing_chunks == "error":
+            store = CompleteStore(store)
+        try:
+            array = zarr.open_array(store, path=path, mode="r", zarr_format=node.zarr_format)
+        except Exception as error:
+            raise ArchiveError(f"zarr cannot open {self.archive / path}: {error}") from error
+        if np.dtype(array.dtype) != node.dtype:
+            raise ArchiveError(f"zarr reads {self.archive / path} as {array.dtype}, its metadata says {node.type_name}")
+        return StoredArray(array, self.archive, missing_chunks)
+
+    def group_attributes(self, path: str) -> dict[str, Any]:
+        node = _node(self.archive / path)
+        if node is None:
+            return {}
+        store = LocalStore(self.archive, read_only=True)
+        group = zarr.open_group(store, path=path, mode="r", zarr_format=node.zarr_format, use_consolidated=False)
+        return dict(group.attrs)

@@ -1,0 +1,181 @@
+"""Chunks that are whole frames, decoded straight into the caller's buffer.
+
+Most archives are plain: a local folder, chunks of whole frames, little-endian integers, Blosc or no compression,
+perhaps a CRC-32C. For those a few lines of file reading and one call to Blosc do what zarr's codec pipeline does,
+without its intermediate arrays. One thread decoding 20-frame chunks of 400×400 uint16 (Blosc-LZ4, bitshuffle,
+CRC-32C) into a reused buffer, on an AMD EPYC: 2.0 GB/s here, 0.9 GB/s through zarr 3.1.6 and 0.65 GB/s through its
+`zarrs` pipeline. Anything that is not plain goes through zarr.
+"""
+
+import struct
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import zarr
+from numcodecs import blosc
+
+_CRC_BYTES = 4
+_BLOSC_HEADER_BYTES = 16
+_KEPT_BYTES = 64 << 20
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class ChunkError(ValueError):
+    """The bytes of a chunk are not what its array's metadata says; the message is the cause alone."""
+
+
+@dataclass(frozen=True)
+class PlainLayout:
+    """How the chunks of a plain array are stored.
+
+    Attributes:
+        chunk_shape: (frame, y, x) of one chunk; y and x are the whole frame's.
+        dtype: the element type, native and little-endian.
+        compressed: whether the chunk is one Blosc buffer; else it is the values themselves.
+        checksum: whether a CRC-32C of the rest ends the chunk.
+    """
+
+    chunk_shape: tuple[int, ...]
+    dtype: "np.dtype[Any]"
+    compressed: bool
+    checksum: bool
+
+    @property
+    def chunk_nbytes(self) -> int:
+        """Bytes of one decoded chunk."""
+        return int(np.prod(self.chunk_shape)) * self.dtype.itemsize
+
+    def read(self, file: Path, first: int, out: npt.NDArray[Any]) -> None:
+        """Decode frames `first` to `first + len(out)` of the chunk in `file` into `out`.
+
+        Args:
+            file: the chunk's file.
+            first: the first frame wanted, counted from the chunk's first.
+            out: (frame, y, x), C-contiguous, of this layout's dtype.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ChunkError: the file is cut short or damaged.
+        """
+        whole = len(out) == self.chunk_shape[0]
+        target = out if whole else _scratch.chunk(self.chunk_nbytes).view(self.dtype).reshape(self.chunk_shape)
+        flat = target.reshape(-1).view(np.uint8)
+        with file.open("rb", buffering=0) as opened:
+            size = opened.seek(0, 2)
+            opened.seek(0)
+            if self.compressed:
+                body = self._checked(_read_into(opened, _scratch.file(size)))
+                _decompress(body, flat)
+            else:
+                expected = flat.size + (_CRC_BYTES if self.checksum else 0)
+                if size != expected:
+                    raise ChunkError(f"it has {size} bytes where {expected} are due")
+                _read_into(opened, flat)
+                if self.checksum:
+                    _compare_checksum(flat, opened.read(_CRC_BYTES))
+        if not whole:
+            np.copyto(out, target[first : first + len(out)])
+
+    def _checked(self, stored: Bytes) -> Bytes:
+        if not self.checksum:
+            return stored
+        if stored.size < _CRC_BYTES:
+            raise ChunkError(f"it has only {stored.size} bytes")
+        _compare_checksum(stored[:-_CRC_BYTES], stored[-_CRC_BYTES:].tobytes())
+        return stored[:-_CRC_BYTES]
+
+
+def plain_layout(array: "zarr.Array[Any]") -> PlainLayout | None:
+    """Return the layout of `array` if its chunks are plain, else None: then read it through zarr."""
+    if sys.byteorder != "little" or array.ndim != 3 or array.chunks[1:] != array.shape[1:]:
+        return None
+    metadata = array.metadata.to_dict()
+    read_codecs = _version_2_codecs if array.metadata.zarr_format == 2 else _version_3_codecs
+    codecs = read_codecs(metadata, array.dtype)
+    if codecs is None:
+        return None
+    return PlainLayout(array.chunks, array.dtype.newbyteorder("="), "blosc" in codecs, "crc32c" in codecs)
+
+
+def _version_2_codecs(metadata: dict[str, Any], dtype: "np.dtype[Any]") -> list[str] | None:
+    if metadata["filters"] or metadata["order"] != "C" or not dtype.isnative:
+        return None
+    compressor = metadata["compressor"]
+    if compressor is None:
+        return []
+    name = compressor["id"] if isinstance(compressor, dict) else getattr(compressor, "codec_id", None)
+    return ["blosc"] if name == "blosc" else None
+
+
+def _version_3_codecs(metadata: dict[str, Any], dtype: "np.dtype[Any]") -> list[str] | None:
+    codecs = [dict(codec) for codec in metadata["codecs"]]
+    first, rest = codecs[0], [codec["name"] for codec in codecs[1:]]
+    little = dtype.itemsize == 1 or first.get("configuration", {}).get("endian") == "little"
+    if first["name"] != "bytes" or not little or metadata.get("storage_transformers"):
+        return None
+    return rest if rest in ([], ["blosc"], ["crc32c"], ["blosc", "crc32c"]) else None
+
+
+class _Scratch(threading.local):
+    """One thread's buffers, kept from chunk to chunk: fresh memory costs more in page faults than decoding does."""
+
+    def __init__(self) -> None:
+        self._file = np.empty(0, np.uint8)
+        self._chunk = np.empty(0, np.uint8)
+
+    def file(self, nbytes: int) -> Bytes:
+        if nbytes > self._file.size:
+            grown = np.empty(nbytes, np.uint8)
+            if nbytes > _KEPT_BYTES:
+                return grown
+            self._file = grown
+        return self._file[:nbytes]
+
+    def chunk(self, nbytes: int) -> Bytes:
+        if nbytes > self._chunk.size:
+            grown = np.empty(nbytes, np.uint8)
+            if nbytes > _KEPT_BYTES:
+                return grown
+            self._chunk = grown
+        return self._chunk[:nbytes]
+
+
+_scratch = _Scratch()
+
+
+def _read_into(opened: Any, target: Bytes) -> Bytes:
+    view = target.data
+    done = 0
+    while done < len(view):
+        count = opened.readinto(view[done:])
+        if not count:
+            raise ChunkError(f"it ends after {done} bytes of {len(view)}")
+        done += count
+    return target
+
+
+def _compare_checksum(body: Bytes, stored: bytes) -> None:
+    if struct.pack("<I", google_crc32c.value(body)) != stored:
+        raise ChunkError("its CRC-32C does not match")
+
+
+def _decompress(body: Bytes, target: Bytes) -> None:
+    # Blosc trusts the lengths in its header, so they are checked before it sees them.
+    if body.size < _BLOSC_HEADER_BYTES:
+        raise ChunkError(f"its {body.size} bytes are too few for a Blosc buffer")
+    decoded, _, encoded = struct.unpack_from("<III", body.data, 4)
+    if decoded != target.size:
+        raise ChunkError(f"it decodes to {decoded} bytes where {target.size} are due")
+    if encoded != body.size:
+        raise ChunkError(f"it has {body.size} bytes where its Blosc header says {encoded}")
+    try:
+        blosc.decompress(body, target)
+    except (RuntimeError, ValueError) as error:
+        raise ChunkError(f"Blosc cannot decode it ({error})") from error
