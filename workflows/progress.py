@@ -1,0 +1,104 @@
+"""How far a run is, on stderr: a live line in a terminal, plain lines where there is none."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+_PLAIN_LINES = 10
+_LONGEST_SILENCE = 30.0
+
+
+class RunProgress:
+    """Frames done, frames/s, clusters/s and the time left; a context manager.
+
+    Rates count from the last `step` before the first frame was done, so that starting workers does not slow them.
+
+    Args:
+        total_frames: Frames of the whole run.
+        enabled: False shows nothing but notes.
+        stream: Where to write; stderr by default.
+    """
+
+    def __init__(self, total_frames: int, enabled: bool = True, stream: TextIO | None = None) -> None:
+        self._total = total_frames
+        self._enabled = enabled
+        self._console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
+        self._text = ""
+        self._frames = 0
+        self._began = self._last_line = time.monotonic()
+        self._live = enabled and self._console.is_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}"),
+            console=self._console,
+            transient=True,
+            disable=not self._live,
+        )
+        self._task = self._progress.add_task("", total=max(total_frames, 1), figures="")
+
+    def __enter__(self) -> RunProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def step(self, text: str) -> None:
+        """Say what the run does from now on, such as ``training the pedestal``."""
+        self._text = text
+        if self._frames == 0:
+            self._began = time.monotonic()
+        self._progress.update(self._task, description=text)
+        if self._enabled and not self._live:
+            self._line(text)
+
+    def note(self, text: str) -> None:
+        """Print a line that stays, whether progress is shown or not."""
+        self._line(text)
+
+    def update(self, frames_done: int, clusters_done: int | None = None) -> None:
+        """Say how many frames of the whole run are done, and how many clusters they held."""
+        before, self._frames = self._frames, frames_done
+        figures = self._figures(frames_done, clusters_done)
+        self._progress.update(self._task, completed=frames_done, figures=figures)
+        if self._enabled and not self._live and frames_done > before and self._is_due(before, frames_done):
+            self._line(figures)
+
+    def _is_due(self, before: int, done: int) -> bool:
+        tenth = done * _PLAIN_LINES // max(self._total, 1) > before * _PLAIN_LINES // max(self._total, 1)
+        return tenth or time.monotonic() - self._last_line > _LONGEST_SILENCE
+
+    def _figures(self, frames: int, clusters: int | None) -> str:
+        parts = [f"{frames:,} of {self._total:,} frames"]
+        seconds = time.monotonic() - self._began
+        if frames > 0 and seconds > 0:
+            parts.append(f"{frames / seconds:,.0f} frames/s")
+            if clusters is not None:
+                parts.append(f"{clusters / seconds:,.0f} clusters/s")
+            if frames < self._total:
+                parts.append(f"{_duration(seconds * (self._total - frames) / frames)} left")
+        return ", ".join(parts)
+
+    def _line(self, text: str) -> None:
+        self._last_line = time.monotonic()
+        self._console.print(text, markup=False)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
