@@ -1,0 +1,69 @@
+"""Cluster datasets of photons whose energies and places are known."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from cluster_store import ClusterWriter, DatasetLayout, create_dataset, finish_dataset
+
+N_FRAMES, SHAPE = 90, (30, 50)
+K_ALPHA, NOISE = 804.8, 12.0
+
+
+def photons(n: int, seed: int = 11, dtype: str = "int32") -> xr.Dataset:
+    """`n` photons of one energy, each with all its charge in the window, noise on every pixel."""
+    rng = np.random.default_rng(seed)
+    frame = np.sort(rng.integers(0, N_FRAMES, n)).astype(np.uint32)
+    y, x = (rng.integers(0, side, n) for side in SHAPE)
+    order = np.lexsort((x, y, frame))
+    share = rng.dirichlet(np.full(9, 0.5), n).reshape(n, 3, 3)
+    signal = K_ALPHA * share + rng.normal(0, NOISE, (n, 3, 3))
+    return xr.Dataset(
+        {
+            "frame_index": ("cluster", frame),
+            "y": ("cluster", y[order].astype(np.uint16)),
+            "x": ("cluster", x[order].astype(np.uint16)),
+            "signal": (("cluster", "cluster_y", "cluster_x"), np.rint(signal).astype(dtype)),
+            "n_clusters": ("frame", np.bincount(frame, minlength=N_FRAMES).astype(np.uint32)),
+            "frame_status": ("frame", np.zeros(N_FRAMES, np.uint8)),
+        },
+        attrs={"frame_shape": list(SHAPE), "first_frame": 100},
+    )
+
+
+@pytest.fixture
+def make_photons() -> Callable[..., xr.Dataset]:
+    return photons
+
+
+@pytest.fixture(scope="session")
+def loaded() -> xr.Dataset:
+    return photons(20_000)
+
+
+@pytest.fixture(scope="session")
+def stored(loaded: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
+    """The same photons in a dataset of 20 chunks, opened lazily."""
+    path = Path(tmp_path_factory.mktemp("stored")) / "clusters.zarr"
+    layout = DatasetLayout(N_FRAMES, 100, 30, SHAPE, (3, 3), rows_per_chunk=1024)
+    create_dataset(path, layout, {})
+    writer = ClusterWriter(path, layout)
+    writer.write_clusters(0, *(loaded[name].to_numpy() for name in ("frame_index", "y", "x", "signal")))
+    writer.write_frames(
+        0, loaded.n_clusters.to_numpy(), np.arange(100, 190, dtype=np.uint64), loaded.frame_status.to_numpy()
+    )
+    finish_dataset(path, layout, loaded.sizes["cluster"], {})
+    return xr.open_zarr(path)
+
+
+@pytest.fixture(scope="session")
+def frames_and_shape() -> tuple[int, tuple[int, int]]:
+    return N_FRAMES, SHAPE
+
+
+@pytest.fixture(scope="session")
+def k_alpha() -> float:
+    return K_ALPHA
