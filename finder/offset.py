@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +54,24 @@ class OffsetMeter:
         median = lower_median(self._frames[: self._n_frames])
         offset = (median - self._mean.astype(np.float64))[self._counts] / self._noise[self._counts]
         return float(np.median(offset))
+
+
+def offset_by_chance(n_frames: int, n_pixels: int) -> float:
+    """The largest offset, in noise widths, that a pedestal which fits is likely to show.
+
+    The lower median of an even number n of values lies below the middle, at the expected place of the n/2-th of n
+    normal values (Blom 1958: the quantile (k − 3/8) / (n + 1/4)); and medians of few values scatter: five of their
+    standard deviations, each median widening that of a mean by √(π/2).
+
+    Args:
+        n_frames: Frames of the batch; from the 64th on they don't matter.
+        n_pixels: Pixels that count.
+    """
+    n = min(n_frames, FRAMES_OF_OFFSET)
+    if n == 0 or n_pixels == 0:
+        return math.inf
+    lower = 0.0 if n % 2 else -NormalDist().inv_cdf((n / 2 - 0.375) / (n + 0.25))
+    return lower + 5 * (math.pi / 2) / math.sqrt(n * n_pixels)
 
 
 def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:

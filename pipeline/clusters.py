@@ -34,8 +34,9 @@ class ClusterConfig:
         threads: Threads a worker, each with a batch of its own (``local-cpu``).
         memory_limit: Memory a worker may use, as Dask writes it (``"4 GiB"``, ``"auto"``) (``local-cpu``).
         scheduler: Address of the scheduler, such as ``tcp://node7:8786`` (``existing``).
-        dashboard_address: Where the scheduler that is started serves its dashboard, such as ``127.0.0.1:8787``; None
-            is no dashboard (``local-cpu``).
+        dashboard_address: Where the scheduler that is started serves Dask's dashboard, such as ``127.0.0.1:8787``;
+            None is a free port of the loopback interface, with the dashboard only if bokeh is installed
+            (``local-cpu``).
     """
 
     kind: Kind = "local-cpu"
@@ -108,7 +109,7 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
         processes=True,
         host="127.0.0.1",
         memory_limit=config.memory_limit,
-        dashboard_address=config.dashboard_address,
+        dashboard_address=config.dashboard_address or "127.0.0.1:0",
         silence_logs=logging.ERROR,
         # One batch a thread: libraries that would start threads of their own within it only get in each other's way.
         env={"RAYON_NUM_THREADS": "1"},

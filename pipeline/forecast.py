@@ -74,7 +74,8 @@ def _rough_pedestal(prepared: PreparedRun) -> Pedestal:
     source = prepared.pedestal
     if isinstance(source, ReadyPedestal):
         return source.pedestal
-    return DarkSums.of(source.read(0, min(source.n_frames, _DARKS))).pedestal(prepared.options.parameters.n_samples)
+    darks = DarkSums.of(source.read(0, min(source.n_frames, _DARKS)))
+    return Pedestal.from_sums(darks, prepared.options.parameters.n_samples)
 
 
 def _state_bytes(frame_shape: tuple[int, int]) -> int:

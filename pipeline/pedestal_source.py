@@ -117,7 +117,7 @@ def train_pedestal(source: PedestalSource, n_samples: int, client: Client) -> Pe
         sums: DarkSums = total.result()
     except ArchiveError as error:
         raise RunError(f"the pedestal can't be trained: {error}") from error
-    return sums.pedestal(n_samples)
+    return Pedestal.from_sums(sums, n_samples)
 
 
 def _sum_block(source: DarkFrames, start: int, stop: int) -> DarkSums:

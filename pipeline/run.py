@@ -18,6 +18,7 @@ from distributed import Client
 
 from cluster_store import create_dataset, finish_dataset, write_pedestal, write_table
 from finder import Pedestal
+from finder.offset import offset_by_chance
 from pipeline import provenance
 from pipeline.clusters import count_workers, require_photonflow
 from pipeline.pedestal_source import train_pedestal
@@ -104,7 +105,7 @@ def execute(
     finish_dataset(prepared.out, layout, record.n_clusters, {"digest": digest})
     seconds = time.perf_counter() - submitted
     summary = _summary(counts, record, workers, seconds, submitted - began)
-    _warn_if_stale(summary.offset, prepared, pedestal)
+    _warn_if_stale(counts, prepared, pedestal)
     return RunResult(prepared.out, summary, digest)
 
 
@@ -205,14 +206,22 @@ def _largest(values: list[float]) -> float:
     return max((value for value in values if math.isfinite(value)), key=abs, default=math.nan)
 
 
-def _warn_if_stale(offset: float, prepared: PreparedRun, pedestal: Pedestal) -> None:
+def _warn_if_stale(counts: list[BatchCount], prepared: PreparedRun, pedestal: Pedestal) -> None:
     rows, columns = prepared.options.parameters.cluster_size
-    # The window's sum is off by area · offset, its threshold is n_sigma · √area noise widths.
-    if abs(offset) > 1 / math.sqrt(rows * columns):
+    n_pixels = int((pedestal.noise > 0).sum())
+    # The window's sum is off by area · offset, and its threshold is n_sigma · √area noise widths.
+    tolerable = 1 / math.sqrt(rows * columns)
+    stale = [
+        count
+        for count in counts
+        if abs(count.offset) > tolerable + offset_by_chance(count.batch.n_frames, n_pixels)  # False for NaN
+    ]
+    if stale:
+        worst = max(stale, key=lambda count: abs(count.offset))
         warnings.warn(
-            f"the pedestal ({prepared.pedestal}) is {offset:+.2f} noise widths off the frames before a batch "
-            f"(`offset` in {prepared.out}/pedestal says which): clusters are lost or made up; give newer darks with "
-            "--pedestal, or --pedestal first:N",
+            f"the pedestal ({prepared.pedestal}) does not fit {len(stale)} of {len(counts)} batches, worst "
+            f"{worst.batch}, whose frames are {worst.offset:+.2f} noise widths off: clusters are lost or made up "
+            "there; give newer darks with --pedestal, or --pedestal first:N",
             StalePedestalWarning,
             stacklevel=3,
         )

@@ -90,7 +90,7 @@ class Submission:
         self._frames_found = 0
         self._batches_found = 0
 
-        self._queue = as_completed(raise_errors=False)
+        self._queue = as_completed(loop=client.loop, raise_errors=False)
         # The futures in the queue, each with its step and its batch (of a joined chunk, the first one).
         self._followed: dict[str, tuple[Future, str, int]] = {}
         self._workers = 1

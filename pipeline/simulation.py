@@ -1,0 +1,82 @@
+"""Simulated archives, written in parallel by the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from distributed import Client, KilledWorker, as_completed
+
+from frame_archive import FrameArchive
+from frame_archive.simulated_archive import SimulatedArchive
+from frame_archive.simulation import SimulatedDetector
+from pipeline.clusters import ClusterConfig, open_cluster
+from pipeline.errors import RunError
+
+
+def simulate_archive(
+    path: str | os.PathLike[str],
+    detector: SimulatedDetector,
+    n_frames: int,
+    n_dark: int = 1000,
+    *,
+    client: Client | None = None,
+    n_workers: int | None = None,
+    frames_per_chunk: int = 20,
+    overwrite: bool = False,
+    on_step: Callable[[str], object] | None = None,
+    on_progress: Callable[[int, int], object] | None = None,
+) -> FrameArchive:
+    """Write an archive of simulated frames with their darks, mask and truth; the same on any number of workers.
+
+    Args:
+        path: Where; nothing may be there, unless ``overwrite`` and it is an archive that photonflow made.
+        detector: What to simulate.
+        n_frames: Frames to write.
+        n_dark: Dark frames to write.
+        client: Of the cluster to use; None starts processes on this machine and ends them.
+        n_workers: How many processes to start; None is one a CPU core. Not with ``client``.
+        frames_per_chunk: Frames of a stored chunk.
+        overwrite: Replace what is there.
+        on_step: Called with what the run does from now on.
+        on_progress: Called with the frames done, darks included, and how many there are in all.
+
+    Raises:
+        frame_archive.ArchiveError: The place is taken or cannot be written; what was written stays, incomplete.
+        RunError: A worker died.
+        ValueError: An argument does not make sense.
+    """
+    if client is not None and n_workers is not None:
+        raise ValueError("n_workers is for processes started here: a client has its own")
+    archive = SimulatedArchive.create(path, detector, n_frames, n_dark, frames_per_chunk, overwrite)
+    step = on_step or (lambda text: None)
+    progress = on_progress or (lambda done, total: None)
+    if client is not None:
+        _write_parts(archive, client, step, progress)
+    else:
+        config = ClusterConfig(workers=n_workers)
+        step(f"starting {config.n_workers} workers")
+        with open_cluster(config) as own_client:
+            _write_parts(archive, own_client, step, progress)
+    return archive.writer.archive()
+
+
+def _write_parts(
+    archive: SimulatedArchive,
+    client: Client,
+    step: Callable[[str], object],
+    progress: Callable[[int, int], object],
+) -> None:
+    step("simulating")
+    total = archive.n_dark + archive.n_frames
+    futures = client.map(archive.write, list(archive.parts()), pure=False)
+    done = 0
+    progress(done, total)
+    try:
+        for finished in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
+            done += finished.result()
+            progress(done, total)
+    except KilledWorker as error:
+        raise RunError(f"a worker died while it simulated, and so did those that took its place: {error}") from error
+    finally:
+        client.cancel(futures)  # type: ignore[no-untyped-call]

@@ -1,0 +1,72 @@
+"""The offset of a pedestal from the frames that follow it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from finder import Pedestal
+from finder.offset import OffsetMeter, lower_median, offset_by_chance
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, np.uint32, np.int32])
+@pytest.mark.parametrize("n_frames", [1, 2, 3, 64])
+def test_the_lower_median_is_that_of_the_sorted_values(dtype, n_frames):
+    limits = np.iinfo(dtype)
+    frames = np.random.default_rng(n_frames).integers(limits.min, limits.max, (n_frames, 41, 53), dtype, endpoint=True)
+    np.testing.assert_array_equal(lower_median(frames), np.sort(frames, axis=0)[(n_frames - 1) // 2])
+
+
+def test_the_lower_median_of_equal_values_is_that_value():
+    np.testing.assert_array_equal(lower_median(np.full((7, 3, 4), -5, np.int16)), np.full((3, 4), -5))
+
+
+def measured(mean_shift, n_frames=64, masked=None, noise=None):
+    shape = (40, 50)
+    noise = np.full(shape, 8.0) if noise is None else noise
+    pedestal = Pedestal.from_mean_and_noise(np.full(shape, 1000.0), noise)
+    rng = np.random.default_rng(5)
+    frames = np.rint(rng.normal(1000 + mean_shift, 8, (n_frames, *shape))).astype(np.uint16)
+    meter = OffsetMeter(pedestal, masked)
+    for start in range(0, n_frames, 20):
+        meter.add(frames[start : start + 20])
+    return meter.value()
+
+
+def test_a_shift_of_the_frames_is_measured_in_noise_widths():
+    assert measured(0) == pytest.approx(0, abs=0.05)
+    assert measured(12) == pytest.approx(1.5, abs=0.05)
+    assert measured(-12) == pytest.approx(-1.5, abs=0.05)
+
+
+def test_only_the_first_64_frames_count():
+    pedestal = Pedestal.from_mean_and_noise(np.full((2, 2), 100.0), np.full((2, 2), 10.0))
+    meter = OffsetMeter(pedestal)
+    meter.add(np.full((64, 2, 2), 105, np.uint16))
+    meter.add(np.full((1000, 2, 2), 900, np.uint16))
+    assert meter.value() == pytest.approx(0.5)
+
+
+def test_masked_pixels_and_pixels_without_noise_do_not_count():
+    shape = (40, 50)
+    noise = np.full(shape, 8.0)
+    noise[:, :25] = 0
+    masked = np.zeros(shape, bool)
+    masked[:, 25:] = True
+    assert math.isfinite(measured(0, noise=noise))
+    assert math.isfinite(measured(0, masked=masked))
+    assert math.isnan(measured(0, noise=noise, masked=masked))
+
+
+def test_without_frames_there_is_no_offset():
+    assert math.isnan(OffsetMeter(Pedestal.from_mean_and_noise(np.ones((1, 1)), np.ones((1, 1)))).value())
+
+
+@pytest.mark.parametrize("n_frames", [1, 2, 3, 4, 10, 64])
+def test_what_chance_allows_holds_for_frames_that_fit(n_frames):
+    # Of 2 000 pixels with n frames each, and of the same as seen from a lower median of few values.
+    assert abs(measured(0, n_frames)) <= offset_by_chance(n_frames, 2000)
+    assert offset_by_chance(n_frames, 2000) < 0.8
+    assert offset_by_chance(64, 160_000) < 0.03
