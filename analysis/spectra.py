@@ -29,7 +29,7 @@ def spectrum(ds: xr.Dataset, bins: Bins = DEFAULT_BINS, limits: tuple[float, flo
         ds: Clusters with `signal`.
         bins: How many bins, or their edges in ADU. A number of bins without `limits` is an upper bound: integer
             signals get bins a whole number of ADU wide, so that every bin holds equally many possible values.
-        limits: Lowest and highest energy, ADU; left out, from 0 (or below, for negative sums) to a quarter above the
+        limits: Lowest and highest energy, ADU; left out, from 0 (or below, for negative sums) to a tenth above the
             energy that 99.5 % of a sample of the clusters stay below.
 
     Returns:
@@ -75,7 +75,7 @@ def _edges(ds: xr.Dataset, bins: Bins, limits: tuple[float, float] | None) -> np
 
 def _default_edges(ds: xr.Dataset, n_bins: int) -> npt.NDArray[np.float64]:
     values = _sample(ds)
-    low, high = (float(min(values.min(), 0)), 1.25 * float(np.quantile(values, 0.995))) if len(values) else (0.0, 1.0)
+    low, high = (float(min(values.min(), 0)), 1.1 * float(np.quantile(values, 0.995))) if len(values) else (0.0, 1.0)
     high = max(high, low + 1)
     if ds["signal"].dtype.kind == "f":
         return np.linspace(low, high, n_bins + 1)

@@ -1,0 +1,147 @@
+"""What there is to know of a cluster dataset without reading its clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+
+from cluster_store import dataset_status, open_clusters
+from workflows.facts import Fact, Page, Section, human_bytes, sizes, times
+
+PARAMETERS = (
+    "n_sigma",
+    "n_samples",
+    "noise",
+    "tracking",
+    "warmup",
+    "recentre",
+    "batch_size",
+    "signal_dtype",
+    "pedestal",
+)
+ORIGIN = (
+    "archive",
+    "archive_fingerprint",
+    "masked_pixels",
+    "source",
+    "device",
+    "host",
+    "versions",
+    "history",
+    "digest",
+)
+SHOWN_ELSEWHERE = (
+    "status",
+    "title",
+    "n_frames",
+    "first_frame",
+    "frame_shape",
+    "cluster_size",
+    "format",
+    "format_version",
+)
+
+
+def dataset_page(path: str) -> Page:
+    """The page of a dataset, complete or not."""
+    group = zarr.open_group(path, mode="r", zarr_format=3)
+    attrs: dict[str, Any] = dict(group.attrs)
+    complete = dataset_status(path) == "complete"
+    contents = _clusters(open_clusters(path)) if complete else [Fact("clusters", None, "not known before the end")]
+    sections = [
+        Section("clusters", [*_frames(attrs), *contents]),
+        Section("parameters", [_window(attrs), *(Fact(name, attrs[name]) for name in PARAMETERS if name in attrs)]),
+        Section("origin", [Fact(name, attrs[name]) for name in ORIGIN if name in attrs]),
+        *(_table(path, "pedestal", "pedestal against the frames", _movement) if complete else ()),
+        *(_table(path, "batches", "batches", _batches) if complete else ()),
+        Section("storage", _storage(group)),
+    ]
+    known = {*PARAMETERS, *ORIGIN, *SHOWN_ELSEWHERE, "Conventions"}
+    others = [Fact(name, value) for name, value in attrs.items() if name not in known]
+    if others:
+        sections.append(Section("other attributes", others, as_named=True))
+    return Page("cluster dataset", path, sections, f"import xarray as xr; clusters = xr.open_zarr({path!r})")
+
+
+def _frames(attrs: dict[str, Any]) -> list[Fact]:
+    first, n = attrs["first_frame"], attrs["n_frames"]
+    where = f"{n:,} (the archive's {first:,} to {first + n - 1:,})" if n else "none"
+    return [
+        Fact("title", attrs["title"]),
+        Fact("status", attrs["status"], "complete" if attrs["status"] == "complete" else "not complete"),
+        Fact("frames", n, where),
+        Fact("frame_shape", attrs["frame_shape"], f"{times(attrs['frame_shape'])} pixels (rows × columns)"),
+    ]
+
+
+def _clusters(clusters: xr.Dataset) -> list[Fact]:
+    n = clusters.sizes["cluster"]
+    facts = [Fact("clusters", n, f"{n:,}")]
+    counts = clusters.n_clusters.to_numpy()
+    if len(counts):
+        low, high, mean = int(counts.min()), int(counts.max()), float(counts.mean())
+        facts.append(Fact("clusters_a_frame", mean, f"{mean:,.1f} ({low:,} to {high:,})"))
+    bad = int(np.count_nonzero(clusters.frame_status.to_numpy()))
+    facts.append(Fact("frames_not_ok", bad, f"{bad:,}" if bad else "none"))
+    return facts
+
+
+def _window(attrs: dict[str, Any]) -> Fact:
+    return Fact("cluster_size", attrs["cluster_size"], f"{times(attrs['cluster_size'])} pixels (rows × columns)")
+
+
+def _table(path: str, name: str, title: str, facts_of: Callable[[xr.Dataset], list[Fact]]) -> list[Section]:
+    try:
+        table = xr.open_zarr(path, group=name).load()
+    except (FileNotFoundError, KeyError):
+        return []
+    facts = facts_of(table)
+    return [Section(title, facts)] if facts else []
+
+
+def _movement(table: xr.Dataset) -> list[Fact]:
+    """The most extreme batch of each per-batch variable; the planes (y, x) by their median."""
+    facts = []
+    for name in ("mean", "noise"):
+        if name in table:
+            median = float(np.median(table[name]))
+            facts.append(Fact(f"median_{name}", median, f"{median:,.2f} ADU"))
+    for batchwise, variable in table.data_vars.items():
+        if variable.dims != ("batch",) or variable.size == 0 or not np.isfinite(variable).any():
+            continue
+        batch = int(np.nanargmax(np.abs(variable.to_numpy())))
+        value = float(variable[batch])
+        units, meaning = (variable.attrs.get(key, "") for key in ("units", "long_name"))
+        facts.append(Fact(f"largest_{batchwise}", value, f"{value:+.3g} {units} in batch {batch} ({meaning})"))
+    return facts
+
+
+def _batches(table: xr.Dataset) -> list[Fact]:
+    facts = [Fact("batches", table.sizes.get("batch", 0), f"{table.sizes.get('batch', 0):,}")]
+    if "worker_names" in table.attrs:
+        facts.append(Fact("workers", len(table.attrs["worker_names"])))
+    for name, variable in table.data_vars.items():
+        match variable.attrs.get("units"):
+            case "s":
+                seconds = float(variable.sum())
+                facts.append(Fact(str(name), seconds, f"{seconds:,.2f} s over all batches"))
+            case "byte":
+                facts.append(Fact(str(name), int(variable.sum()), human_bytes(int(variable.sum()))))
+    return facts
+
+
+def _storage(group: zarr.Group) -> list[Fact]:
+    arrays = [array for _, array in group.arrays()]
+    tables = [array for _, child in group.groups() for _, array in child.arrays()]
+    stored = sum(array.nbytes_stored() for array in (*arrays, *tables))
+    signal = group["signal"]
+    assert isinstance(signal, zarr.Array)
+    rows = signal.chunks[0]
+    return [
+        *sizes(stored, sum(array.nbytes for array in (*arrays, *tables))),
+        Fact("clusters_a_chunk", rows, f"{rows:,}"),
+    ]

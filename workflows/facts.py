@@ -1,0 +1,102 @@
+"""Facts about a store: printed as tables for a person, as JSON for a program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_LONGEST_LINE = 100_000
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing known: `value` is for programs, `text` for people (the value itself, if left out)."""
+
+    key: str
+    value: Any
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """Facts that belong together; `as_named` where their names are a user's own, to be shown as they are."""
+
+    title: str
+    facts: Sequence[Fact]
+    as_named: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """All facts about one store; `open_with` is the line of Python that opens it."""
+
+    kind: str
+    path: str
+    sections: Sequence[Section]
+    open_with: str
+    pictures: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """The page as nested plain values."""
+        sections = {section.title: {fact.key: fact.value for fact in section.facts} for section in self.sections}
+        return {
+            "kind": self.kind,
+            "path": self.path,
+            **sections,
+            "open_with": self.open_with,
+            "pictures": self.pictures,
+        }
+
+    def print(self) -> None:
+        """Print the page on stdout."""
+        # Nothing is folded where nobody reads along: a file or a pipe gets one fact a line.
+        console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _LONGEST_LINE)
+        console.print(f"{self.kind}  {self.path}", style="bold", markup=False)
+        for section in self.sections:
+            console.print()
+            console.print(section.title, style="bold cyan", markup=False)
+            table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+            table.add_column(style="dim", no_wrap=True)
+            table.add_column(overflow="fold")
+            for fact in section.facts:
+                text = str(fact.value) if fact.text is None else fact.text
+                key = fact.key if section.as_named else fact.key.replace("_", " ")
+                table.add_row(Text(key), Text(text))
+            with console.capture() as captured:
+                console.print(table)
+            for line in captured.get().splitlines():  # Rich pads every line to the longest
+                console.out(line.rstrip(), highlight=False)
+        console.print()
+        console.print(f"open it   {self.open_with}", markup=False)
+        for picture in self.pictures:
+            console.print(f"picture   {picture}", markup=False)
+
+
+def sizes(stored: int, raw: int) -> tuple[Fact, Fact, Fact]:
+    """Bytes on disk, decoded, and their ratio."""
+    ratio = raw / stored if stored else None
+    return (
+        Fact("bytes_on_disk", stored, human_bytes(stored)),
+        Fact("bytes_decoded", raw, human_bytes(raw)),
+        Fact("ratio", ratio, "–" if ratio is None else f"{ratio:.2f}"),
+    )
+
+
+def human_bytes(n: float) -> str:
+    """Bytes in decimal units, three figures."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 999.5:
+            return f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:.3g} TB" if n < 999.5 else f"{n:,.0f} TB"
+
+
+def times(shape: Sequence[int]) -> str:
+    """A shape in words: 400 × 400."""
+    return " × ".join(f"{side:,}" for side in shape)

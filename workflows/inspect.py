@@ -1,0 +1,76 @@
+"""``photonflow inspect``: say what is in a frame archive or a cluster dataset, and draw it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from cluster_store import dataset_status, open_clusters
+from frame_archive import ArchiveError, FrameArchive
+from workflows.archive_facts import archive_page
+from workflows.command_line import configure_logging, run
+from workflows.dataset_facts import dataset_page
+from workflows.facts import Page
+from workflows.pictures import require_matplotlib
+
+
+@click.command(name="inspect")
+@click.argument("path", type=click.Path())
+@click.option(
+    "--png", "folder", metavar="DIR", type=click.Path(file_okay=False), help="Draw pictures into this folder."
+)
+@click.option("--frames-path", metavar="NAME", help="The array of frames inside the archive, where it isn't obvious.")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON on stdout.")
+@click.option("-v", "--verbose", count=True, help="Say more; twice for all.")
+def command(path: str, folder: str | None, frames_path: str | None, as_json: bool, verbose: int) -> None:
+    """Say what is in PATH, a frame archive or a cluster dataset.
+
+    With --png: the mean and the noise of an archive's dark frames, or its first frame; of a dataset the hit map, the
+    spectrum with its highest peak, and the clusters a frame over the run.
+    """
+    configure_logging(verbose)
+    if folder is not None:
+        require_matplotlib()
+        if Path(folder).resolve().is_relative_to(Path(path).resolve()):
+            raise ValueError(f"{folder} lies inside {path}, where nothing foreign may lie: choose another folder")
+    page = _inspect(path, frames_path, folder)
+    if as_json:
+        click.echo(json.dumps(page.as_json(), indent=2, default=str))
+    else:
+        page.print()
+
+
+def _inspect(path: str, frames_path: str | None, folder: str | None) -> Page:
+    status = dataset_status(path)
+    if status == "absent":
+        raise ValueError(f"{path} is empty or not there: give the path of a frame archive or a cluster dataset")
+    if status in ("running", "complete"):
+        location = str(Path(path).absolute())
+        page = dataset_page(location)
+        if folder is not None:
+            from workflows.dataset_pictures import draw_dataset
+
+            page.pictures.extend(draw_dataset(open_clusters(path), location, _made(folder)))
+        return page
+    try:
+        archive = FrameArchive.open(path, frames_path)
+    except ArchiveError as error:
+        raise ValueError(f"{error} (and it is no cluster dataset either)") from error
+    page = archive_page(archive)
+    if folder is not None:
+        from workflows.archive_pictures import draw_archive
+
+        page.pictures.extend(draw_archive(archive, _made(folder)))
+    return page
+
+
+def _made(folder: str) -> Path:
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+if __name__ == "__main__":
+    run(command)

@@ -1,0 +1,89 @@
+"""Pictures worth keeping: labelled axes with units, a title that says what it is, and where it comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DPI = 150
+# From this ratio of its sides on a detector is a strip, whose pixels cannot be shown square.
+_STRIP = 20
+
+
+def require_matplotlib() -> None:
+    """Refuse to draw where there is nothing to draw with.
+
+    Raises:
+        RuntimeError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ModuleNotFoundError as error:
+        raise RuntimeError(
+            "pictures need matplotlib, which is not installed: pip install 'photonflow[report]'"
+        ) from error
+    matplotlib.use("agg")
+
+
+def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
+    """An empty figure of this size in inches, and its axes."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    # A strip at the bottom stays free for the line that says where the picture comes from.
+    layout = ConstrainedLayoutEngine(rect=(0, 0.025, 1, 0.975))
+    figure = Figure(figsize=(width, height), layout=layout)
+    return figure, figure.add_subplot()
+
+
+def save(figure: Figure, path: Path, origin: str) -> str:
+    """Write the picture with a small line that says where it comes from, and return its path."""
+    figure.text(0.995, 0.003, origin, ha="right", va="bottom", fontsize=6, color="0.45")
+    figure.savefig(path, dpi=_DPI)
+    return str(path)
+
+
+def pixel_map(values: npt.NDArray[Any], title: str, quantity: str, percentiles: tuple[float, float]) -> Figure:
+    """A map (y, x) over the detector: row 0 at the top, square pixels (but for strips), colours between percentiles.
+
+    Args:
+        values: (y, x); NaN is drawn grey.
+        title: Of the picture.
+        quantity: What the colours mean, with its unit.
+        percentiles: The ends of the colours: a hot pixel must not make everything else one shade.
+    """
+    from matplotlib import colormaps
+    from matplotlib.ticker import MaxNLocator
+
+    rows, columns = values.shape
+    figure, axes = new_figure(*_map_size(rows, columns))
+    finite = values[np.isfinite(values)]
+    low, high = (float(v) for v in np.percentile(finite, percentiles)) if finite.size else (0.0, 1.0)
+    if high <= low:
+        low, high = (low, low + 1) if finite.size == 0 or finite.max() <= low else (low, float(finite.max()))
+    colours = colormaps["viridis"].with_extremes(bad="0.8")
+    aspect: Literal["equal", "auto"] = "equal" if max(rows, columns) <= _STRIP * min(rows, columns) else "auto"
+    image = axes.imshow(values, vmin=low, vmax=high, cmap=colours, aspect=aspect, interpolation="nearest")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins="auto", integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
+    axes.set_title(title)
+    axes.set_xlabel("column x [pixel]")
+    axes.set_ylabel("row y [pixel], row 0 at the top")
+    below, above = bool(finite.size and finite.min() < low), bool(finite.size and finite.max() > high)
+    extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[below, above]
+    bar = figure.colorbar(image, ax=axes, extend=extend, shrink=0.9)
+    bar.set_label(f"{quantity}\n(colours span the percentiles {percentiles[0]:g} to {percentiles[1]:g})")
+    return figure
+
+
+def _map_size(rows: int, columns: int) -> tuple[float, float]:
+    """Inches that leave little white around a map of this shape."""
+    width, height = (5.0, 5.0 * rows / columns) if columns >= rows else (5.0 * columns / rows, 5.0)
+    return max(width, 2.5) + 2.0, max(height, 2.2) + 0.9
