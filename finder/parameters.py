@@ -50,7 +50,7 @@ class FinderParameters:
             raise ValueError(f"noise is {self.noise!r}; it must be 'running' or 'trained'")
         if self.noise == "running" and self.n_sigma < LOWEST_RUNNING_N_SIGMA:
             warnings.warn(
-                f"n_sigma {self.n_sigma:g} with a running noise: below {LOWEST_RUNNING_N_SIGMA:g} the noise is measured "
+                f"n_sigma {self.n_sigma:g} with running noise: below {LOWEST_RUNNING_N_SIGMA:g} the noise is measured "
                 "on values cut off by its own threshold and shrinks from frame to frame; use noise='trained'",
                 UserWarning,
                 stacklevel=3,

@@ -1,0 +1,90 @@
+"""The memory that a chain of the CPU finder works in: its state planes and its scratch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from finder.kernel_types import (
+    RING_MARGIN,
+    RING_ROWS,
+    TILE_ROWS,
+    Constants,
+    Image,
+    Kernel,
+    Planes,
+    Scratch,
+)
+from finder.pedestal import Pedestal
+
+ALIGNMENT = 64  # Bytes: a cache line, and the widest vector.
+PAGE = 4096
+WORD = 64
+
+
+def image_of(shape: tuple[int, int], kernel: Kernel) -> Image:
+    """The sizes of frames of `shape` (y, x)."""
+    rows, cols = shape
+    padded = _rounded_up(cols, kernel.lanes)
+    stride = _rounded_up(padded + 2 * RING_MARGIN, ALIGNMENT // 4)
+    if stride * 4 % PAGE == 0:
+        stride += ALIGNMENT // 4  # Rows a page apart would compete for the same few places of the first-level cache.
+    return Image(rows, cols, padded, stride, _rounded_up(padded, WORD) // WORD)
+
+
+def planes_of(
+    image: Image, kernel: Kernel, pedestal: Pedestal, masked: NDArray[np.bool_] | None, constants: Constants
+) -> Planes:
+    """The state to start from; masked pixels hold 0, as does the padding."""
+    present = np.zeros((image.rows, image.padded), bool)
+    present[:, : image.cols] = True if masked is None else ~masked
+    second = pedestal.s2 if kernel.running else constants.ns2 * pedestal.trained_variance
+    keep = present[:, : image.cols]
+    return Planes(
+        x0=_padded((pedestal.x0 & 0xFFFFFFFF).astype(np.uint32).view(np.int32), image, kernel),
+        s1=_padded(np.where(keep, pedestal.s1, np.float32(0)), image, kernel),
+        s2=_padded(np.where(keep, second, np.float32(0)), image, kernel),
+        present=np.packbits(present, axis=1, bitorder="little").reshape(-1),
+        row_is_complete=keep.all(axis=1).view(np.uint8),
+    )
+
+
+def scratch_of(image: Image, kernel: Kernel) -> Scratch:
+    """Working memory, all zeros."""
+    carried = (kernel.rows - 1) * image.padded
+    ring = RING_ROWS * image.ring_stride
+    return Scratch(
+        values=_aligned(ring, np.float32),
+        differences=_aligned(ring, np.float32),
+        row_sums=_aligned(carried, np.float32),
+        row_maxima=_aligned(carried, np.float32),
+        marks=_aligned(TILE_ROWS * image.mark_words, np.uint64),
+        positions=_aligned(TILE_ROWS * image.cols + WORD, np.int64),
+        last_row=_aligned(4 * image.padded, np.uint8),
+    )
+
+
+def unpadded(plane: NDArray[np.float32], image: Image, kernel: Kernel) -> NDArray[np.float32]:
+    """The image's part of a state plane (y, x): a copy."""
+    first = kernel.rows // 2
+    return plane.reshape(-1, image.padded)[first : first + image.rows, : image.cols].copy()
+
+
+def _padded(pixels: NDArray[np.generic], image: Image, kernel: Kernel) -> NDArray[np.generic]:
+    first = kernel.rows // 2
+    plane = _aligned(_rounded_up(image.rows + first, TILE_ROWS) * image.padded, pixels.dtype)
+    plane.reshape(-1, image.padded)[first : first + image.rows, : image.cols] = pixels
+    return plane
+
+
+def _rounded_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _aligned(size: int, dtype: DTypeLike) -> NDArray[np.generic]:
+    """Zeros that begin on a cache line."""
+    itemsize = np.dtype(dtype).itemsize
+    memory = np.zeros(size * itemsize + ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % ALIGNMENT
+    array: NDArray[np.generic] = memory[first : first + size * itemsize].view(dtype)
+    return array

@@ -1,0 +1,171 @@
+"""The compiled finder's loops over frames, tiles of rows, and vectors of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from finder.kernel_steps import (
+    copied,
+    copy_window_row,
+    count_ones,
+    decide,
+    lowest_one,
+    prefetch,
+    prefetch_signal,
+    subtract_row,
+)
+from finder.kernel_types import RING_MARGIN, RING_ROWS, TILE_ROWS
+
+# No Python is touched, so that threads run side by side; no fastmath, so that each operation is what it says.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+CACHE_LINE = 64
+PREFETCH_ROWS = 8
+PREFETCH_CLUSTERS = 16
+ALWAYS_WRITTEN = 3
+
+
+def part(function: Callable[..., Any]) -> Any:
+    """A function that only compiled code calls: nothing is compiled for calling it from Python."""
+    options = {**OPTIONS, "no_cpython_wrapper": True}
+    return njit(**options)(function)
+
+
+def find_clusters(
+    kernel: Any,
+    source: Any,
+    image: Any,
+    planes: Any,
+    scratch: Any,
+    constants: Any,
+    found: Any,
+    room: Any,
+    frame: Any,
+    row: Any,
+    n_found: Any,
+) -> Any:
+    """Find clusters in frames one after the other, as long as there is room for them.
+
+    Args:
+        kernel: the `Kernel` this is compiled for.
+        source, image, planes, scratch, constants, found: see kernel_types.
+        room: clusters that `found` has room for.
+        frame, row, n_found: where to begin: 0, 0 and the clusters found before, or what the last call returned.
+
+    Returns:
+        (frame, row, n_found). The frame is source.n_frames when all is done; otherwise the tile that begins at `row`
+        comes next, and the call is to be repeated with room for n_found and all pixels of a tile.
+    """
+    up = kernel.rows // 2
+    while frame < source.n_frames:
+        if row == 0:
+            start_frame(kernel, image, scratch)
+        while row < image.rows + up:
+            if n_found + TILE_ROWS * image.cols > room:
+                return frame, row, n_found
+            subtract_tile(kernel, source, image, planes, scratch, constants, frame, row)
+            ring, ring_before = ring_start(image, row), ring_start(image, row - TILE_ROWS)
+            for column in range(0, image.padded, kernel.lanes):
+                decide(kernel, image, column, row * image.padded, ring, ring_before, planes, scratch, constants)
+            number = source.number + frame
+            n_before, n_found = n_found, collect(kernel, image, scratch, found, number, row - up, n_found)
+            found.n_clusters[number] += np.uint32(n_found - n_before)
+            row += TILE_ROWS
+        frame += 1
+        row = 0
+    return frame, row, n_found
+
+
+@part
+def ring_start(image: Any, row: Any) -> Any:
+    """Index of a row's first pixel in the rings."""
+    return (row & (RING_ROWS - 1)) * image.ring_stride + RING_MARGIN
+
+
+@part
+def start_frame(kernel: Any, image: Any, scratch: Any) -> Any:
+    """Nothing is above a frame's first row: no values, no sums, no maxima."""
+    clear_ring_rows(image, scratch, -(kernel.rows // 2), 0)
+    clear(scratch.row_sums, 0, len(scratch.row_sums))
+    clear(scratch.row_maxima, 0, len(scratch.row_maxima))
+
+
+@part
+def clear_ring_rows(image: Any, scratch: Any, first: Any, end: Any) -> Any:
+    """Make rows absent."""
+    for row in range(first, end):
+        start = ring_start(image, row)
+        clear(scratch.values, start, start + image.padded)
+        clear(scratch.differences, start, start + image.padded)
+
+
+@part
+def clear(array: Any, first: Any, end: Any) -> Any:
+    """0 in a part of a flat array. (A slice assignment says the same, but takes longer to compile.)"""
+    for index in range(first, end):
+        array[index] = 0
+
+
+@part
+def subtract_tile(
+    kernel: Any, source: Any, image: Any, planes: Any, scratch: Any, constants: Any, frame: Any, first_row: Any
+) -> Any:
+    """v and y of a tile's rows, into the rings."""
+    row_bytes, read_bytes = image.cols * source.itemsize, image.padded * source.itemsize
+    end_of_memory = source.address + source.n_frames * image.rows * row_bytes
+    end = min(first_row + TILE_ROWS, image.rows)
+    for row in range(first_row, end):
+        address = source.address + (frame * image.rows + row) * row_bytes
+        for line in range(0, row_bytes, CACHE_LINE):
+            prefetch(address + PREFETCH_ROWS * row_bytes + line)
+        if address + read_bytes > end_of_memory:
+            address = copied(scratch.last_row, address, row_bytes)
+        subtract_row(kernel, source.code, address, row, image, planes, scratch, constants)
+    clear_ring_rows(image, scratch, end, first_row + TILE_ROWS)
+
+
+@part
+def collect(kernel: Any, image: Any, scratch: Any, found: Any, number: Any, first_row: Any, n_found: Any) -> Any:
+    """Append the tile's clusters to `found`, from its marks; returns how many there are now."""
+    n = n_found + list_positions(image, scratch, first_row)
+    up, left, area = kernel.rows // 2, kernel.cols // 2, kernel.rows * kernel.cols
+    for index in range(n_found, n):
+        prefetch_signal(found, (index + PREFETCH_CLUSTERS) * area)
+        position = scratch.positions[index - n_found]
+        row, column = position >> 32, position & 0xFFFFFFFF
+        found.frame_index[index] = number
+        found.y[index] = row
+        found.x[index] = column
+        for window_row in range(kernel.rows):
+            start = ring_start(image, row - up + window_row) + column - left
+            copy_window_row(kernel, scratch, start, found, index * area + window_row * kernel.cols)
+    return n
+
+
+@part
+def list_positions(image: Any, scratch: Any, first_row: Any) -> Any:
+    """The positions of the tile's marks, in order, into scratch; returns their number.
+
+    Most words of marks hold none to three, unpredictably: three positions are written in any case, and those that were
+    none are overwritten by the next word's. A branch a mark would be mispredicted about as often as not.
+    """
+    n = 0
+    for row in range(TILE_ROWS):
+        position = (first_row + row) << 32
+        for word in range(row * image.mark_words, (row + 1) * image.mark_words):
+            marks = scratch.marks[word]
+            n_marks = count_ones(marks)
+            for index in range(ALWAYS_WRITTEN):
+                scratch.positions[n + index] = position + lowest_one(marks)
+                marks &= marks - np.uint64(1)
+            index = ALWAYS_WRITTEN
+            while marks != np.uint64(0):
+                scratch.positions[n + index] = position + lowest_one(marks)
+                marks &= marks - np.uint64(1)
+                index += 1
+            n += n_marks
+            position += 64
+    return n

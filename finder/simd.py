@@ -1,0 +1,165 @@
+"""Vectors of float32 inside compiled loops.
+
+Numba compiles scalar loops and leaves it to LLVM to find vectors in them, which works or not with small changes of
+the source. The CPU finder states its vectors instead: a Numba `intrinsic` receives LLVM's builder, and writes the inner
+loop's body with the values below, in ordinary Python. `a + b` here emits one instruction that adds all lanes of two
+vectors. Nothing is tied to one kind of CPU: LLVM turns a vector into whatever registers the host has.
+
+Every operation is one correctly rounded IEEE operation a lane: no flag here lets LLVM fuse, reorder or approximate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+FLOAT_TYPE = ir.FloatType()
+INT8_TYPE, INT32_TYPE, INT64_TYPE = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+def host_lanes() -> int:
+    """Lanes of a vector on this CPU: 16 with AVX-512, else 8 (two registers where a register holds four)."""
+    return 16 if llvm.get_host_cpu_features().get("avx512f") else 8
+
+
+@dataclass(frozen=True)
+class Floats:
+    """A vector of float32."""
+
+    builder: Any
+    value: Any
+
+    def __add__(self, other: Floats) -> Floats:
+        return Floats(self.builder, self.builder.fadd(self.value, other.value))
+
+    def __sub__(self, other: Floats) -> Floats:
+        return Floats(self.builder, self.builder.fsub(self.value, other.value))
+
+    def __mul__(self, other: Floats) -> Floats:
+        return Floats(self.builder, self.builder.fmul(self.value, other.value))
+
+    def __neg__(self) -> Floats:
+        return Floats(self.builder, self.builder.fneg(self.value))
+
+    def __le__(self, other: Floats) -> Mask:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Floats) -> Mask:
+        return self._compared(">", other)
+
+    def equals(self, other: Floats) -> Mask:
+        """Where both have the same value."""
+        return self._compared("==", other)
+
+    def _compared(self, operator: str, other: Floats) -> Mask:
+        return Mask(self.builder, self.builder.fcmp_ordered(operator, self.value, other.value))
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A vector of yes or no."""
+
+    builder: Any
+    value: Any
+
+    def __and__(self, other: Mask) -> Mask:
+        return Mask(self.builder, self.builder.and_(self.value, other.value))
+
+    def __invert__(self) -> Mask:
+        return Mask(self.builder, self.builder.not_(self.value))
+
+    def choose(self, yes: Floats, no: Floats) -> Floats:
+        """`yes` where the mask is set, else `no`."""
+        return Floats(self.builder, self.builder.select(self.value, yes.value, no.value))
+
+
+def maximum(a: Floats, b: Floats) -> Floats:
+    """The greater of each lane."""
+    return (a > b).choose(a, b)
+
+
+def maximum_of(vectors: Sequence[Floats]) -> Floats:
+    """The greatest of each lane, pairs first, so that the steps do not wait for each other."""
+    while len(vectors) > 1:
+        pairs = [maximum(a, b) for a, b in zip(vectors[::2], vectors[1::2], strict=False)]
+        vectors = pairs + list(vectors[2 * len(pairs) :])
+    return vectors[0]
+
+
+def sum_in_order(vectors: Sequence[Floats]) -> Floats:
+    """((a + b) + c) + …: the order is part of the result."""
+    total = vectors[0]
+    for vector in vectors[1:]:
+        total = total + vector
+    return total
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Makes vectors of `lanes` float32: from scalars and from memory. Addresses are LLVM pointers."""
+
+    builder: Any
+    lanes: int
+
+    def zero(self) -> Floats:
+        """0 in every lane."""
+        return Floats(self.builder, ir.Constant(self._of(FLOAT_TYPE), [0.0] * self.lanes))
+
+    def splat(self, scalar: Any) -> Floats:
+        """A float32 scalar in every lane."""
+        undefined = ir.Constant(self._of(FLOAT_TYPE), ir.Undefined)
+        first = self.builder.insert_element(undefined, scalar, INT32_TYPE(0))
+        lanes = ir.Constant(self._of(INT32_TYPE), [0] * self.lanes)
+        return Floats(self.builder, self.builder.shuffle_vector(first, undefined, lanes))
+
+    def load(self, address: Any) -> Floats:
+        """Floats that lie one behind the other."""
+        return Floats(self.builder, self._load(address, FLOAT_TYPE, align=4))
+
+    def store(self, floats: Floats, address: Any) -> None:
+        """Floats, one behind the other."""
+        self.builder.store(floats.value, self._pointer(address, FLOAT_TYPE), align=4)
+
+    def load_mask(self, address: Any) -> Mask:
+        """A mask from bits: the lowest bit of the first byte is lane 0."""
+        bits = ir.IntType(self.lanes)
+        word = self.builder.load(self.builder.bitcast(address, bits.as_pointer()), align=1)
+        return Mask(self.builder, self.builder.bitcast(word, ir.VectorType(ir.IntType(1), self.lanes)))
+
+    def store_mask(self, mask: Mask, address: Any) -> None:
+        """A mask as bits: lane 0 is the lowest bit of the first byte."""
+        bits = ir.IntType(self.lanes)
+        word = self.builder.bitcast(mask.value, bits)
+        self.builder.store(word, self.builder.bitcast(address, bits.as_pointer()), align=1)
+
+    def small_difference(self, address: Any, width: int, signed: bool, subtrahend: Any) -> Floats:
+        """float32(a − b), a in integers of 8 or 16 bits, b in int32 such that a − b fits int32."""
+        narrow = self._load(address, ir.IntType(width), align=1)
+        extend = self.builder.sext if signed else self.builder.zext
+        wide = extend(narrow, self._of(INT32_TYPE))
+        difference = self.builder.sub(wide, self._load(subtrahend, INT32_TYPE, align=4))
+        return Floats(self.builder, self.builder.sitofp(difference, self._of(FLOAT_TYPE)))
+
+    def large_difference(self, address: Any, signed: bool, subtrahend: Any) -> Floats:
+        """float32(a − b), a and b both int32 or both uint32, rounded once.
+
+        The difference needs 33 bits: its magnitude fits uint32, and the sign is put on afterwards.
+        """
+        builder = self.builder
+        a, b = self._load(address, INT32_TYPE, align=1), self._load(subtrahend, INT32_TYPE, align=4)
+        below = builder.icmp_signed("<", a, b) if signed else builder.icmp_unsigned("<", a, b)
+        magnitude = builder.uitofp(builder.select(below, builder.sub(b, a), builder.sub(a, b)), self._of(FLOAT_TYPE))
+        return Floats(builder, builder.select(below, builder.fneg(magnitude), magnitude))
+
+    def _of(self, element: Any) -> Any:
+        return ir.VectorType(element, self.lanes)
+
+    def _pointer(self, address: Any, element: Any) -> Any:
+        return self.builder.bitcast(address, self._of(element).as_pointer())
+
+    def _load(self, address: Any, element: Any, align: int) -> Any:
+        return self.builder.load(self._pointer(address, element), align=align)
