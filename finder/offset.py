@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from finder.pedestal import Pedestal
 
 FRAMES_OF_OFFSET = 64
+_FEWEST_VALUES = 1000
 # Pixels whose values are searched at a time: their counts stay in the first-level cache.
 _PIXELS_AT_A_TIME = 2048
 
@@ -66,9 +67,12 @@ def offset_by_chance(n_frames: int, n_pixels: int) -> float:
     Args:
         n_frames: Frames of the batch; from the 64th on they don't matter.
         n_pixels: Pixels that count.
+
+    Returns:
+        The offset; infinite where values are so few that one photon among them could pass for an offset.
     """
     n = min(n_frames, FRAMES_OF_OFFSET)
-    if n == 0 or n_pixels == 0:
+    if n * n_pixels < _FEWEST_VALUES:
         return math.inf
     lower = 0.0 if n % 2 else -NormalDist().inv_cdf((n / 2 - 0.375) / (n + 0.25))
     return lower + 5 * (math.pi / 2) / math.sqrt(n * n_pixels)

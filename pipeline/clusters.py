@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -14,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import yaml
 from dask.system import CPU_COUNT
-from distributed import Client, LocalCluster
+from distributed import Client, Future, LocalCluster, as_completed
 
 from pipeline.errors import ClusterUnavailableError
 
@@ -22,6 +23,7 @@ Kind = Literal["local-cpu", "existing"]
 KINDS: tuple[str, ...] = get_args(Kind)
 SECONDS_TO_ANSWER = 10
 SECONDS_FOR_WORKERS = 60
+SECONDS_BETWEEN_LOOKS = 2.0
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,31 @@ def count_workers(client: Client) -> int:
     return sum(worker["nthreads"] for worker in workers)
 
 
+def next_done(queue: as_completed, client: Client) -> list[Future[Any]]:
+    """Wait for the next futures of a queue to be done; a plain iteration would wait for ever on a lost cluster.
+
+    Raises:
+        ClusterUnavailableError: The scheduler went away, or there has been no worker for a while.
+    """
+    last_seen = looked = time.monotonic()
+    while not (done := queue.next_batch(block=False)):
+        with queue.thread_condition:
+            queue.thread_condition.wait(timeout=0.1)
+        if time.monotonic() - looked < SECONDS_BETWEEN_LOOKS:
+            continue
+        looked = time.monotonic()
+        if client.status not in ("running", "connecting"):
+            raise ClusterUnavailableError(f"the scheduler at {_address(client)} has gone")
+        if count_workers(client) > 0:
+            last_seen = looked
+        elif looked - last_seen > SECONDS_FOR_WORKERS:
+            raise ClusterUnavailableError(
+                f"the scheduler at {_address(client)} has had no worker for {SECONDS_FOR_WORKERS} s: "
+                "they ended, or lost their connection"
+            )
+    return list(done)
+
+
 def require_photonflow(client: Client) -> None:
     """Check that every worker has the photonflow of this process.
 
@@ -134,8 +161,8 @@ def require_photonflow(client: Client) -> None:
         client.wait_for_workers(1, timeout=SECONDS_FOR_WORKERS)
     except TimeoutError as error:
         raise ClusterUnavailableError(
-            f"the scheduler at {client.scheduler.address} has had no worker for {SECONDS_FOR_WORKERS} s: "
-            f"start some with `dask worker {client.scheduler.address} --nthreads 1`"
+            f"the scheduler at {_address(client)} has had no worker for {SECONDS_FOR_WORKERS} s: "
+            f"start some with `dask worker {_address(client)} --nthreads 1`"
         ) from error
     ours = metadata.version("photonflow")
     # A function of the standard library: one of ours could not even be looked up where photonflow is missing.
@@ -148,6 +175,10 @@ def require_photonflow(client: Client) -> None:
             raise ClusterUnavailableError(
                 f"the worker at {address} has photonflow {theirs} and this is {ours}: install the same version on both"
             )
+
+
+def _address(client: Client) -> str:
+    return str(client.scheduler.address) if client.scheduler is not None else "its address"
 
 
 def _connect(address: str) -> Client:

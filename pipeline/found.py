@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]
+Indices = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,10 @@ class ClusterRows:
         signal: Window (cluster, cluster_y, cluster_x) in ADU, of the dataset's type.
     """
 
-    frame_index: Array
-    y: Array
-    x: Array
-    signal: Array
+    frame_index: npt.NDArray[np.uint32]
+    y: Indices
+    x: Indices
+    signal: npt.NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.frame_index)

@@ -13,11 +13,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import zarr
-from distributed import Client
+from distributed import Client, as_completed
 
 from cluster_store import dataset_status, read_pedestal
 from finder import DarkSums, Pedestal
 from frame_archive import ArchiveAddress, ArchiveError, FrameArchive
+from pipeline.clusters import next_done
 from pipeline.errors import RunError
 
 # A block of dark frames that a worker adds up at a time.
@@ -114,6 +115,7 @@ def train_pedestal(source: PedestalSource, n_samples: int, client: Client) -> Pe
     ]
     total = client.submit(_add_up, parts, pure=False)
     try:
+        next_done(as_completed([total], loop=client.loop), client)
         sums: DarkSums = total.result()
     except ArchiveError as error:
         raise RunError(f"the pedestal can't be trained: {error}") from error
@@ -178,9 +180,10 @@ def _mean_and_noise_of_group(path: str) -> tuple[npt.NDArray[Any], npt.NDArray[A
         arrays = [group.get(name) for name in ("mean", "noise")]
     except (OSError, ValueError, KeyError):
         return None
-    if not all(isinstance(array, zarr.Array) for array in arrays):
+    mean, noise = arrays
+    if not isinstance(mean, zarr.Array) or not isinstance(noise, zarr.Array):
         return None
-    return np.asarray(group["mean"][...]), np.asarray(group["noise"][...])
+    return np.asarray(mean[...]), np.asarray(noise[...])
 
 
 def _from_planes(path: str, mean: npt.NDArray[Any], noise: npt.NDArray[Any], n_samples: int) -> Pedestal:

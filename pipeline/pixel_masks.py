@@ -65,7 +65,7 @@ def _from_numpy(path: str) -> npt.NDArray[Any]:
 
 
 def _from_zarr(path: str) -> npt.NDArray[Any]:
-    node = zarr.open(path, mode="r")
+    node: Any = zarr.open(path, mode="r")
     if isinstance(node, zarr.Group):
         node = node[next((name for name in _NAMES if name in node), _NAMES[0])]
     return np.asarray(node[...])

@@ -11,7 +11,7 @@ from typing import Any
 
 from distributed import Client, Future, KilledWorker, as_completed
 
-from pipeline.clusters import count_workers
+from pipeline.clusters import count_workers, next_done
 from pipeline.errors import BatchError, RunError
 from pipeline.plan import BatchPlan, RowSpan, SharedChunk
 from pipeline.worker import (
@@ -92,19 +92,19 @@ class Submission:
 
         self._queue = as_completed(loop=client.loop, raise_errors=False)
         # The futures in the queue, each with its step and its batch (of a joined chunk, the first one).
-        self._followed: dict[str, tuple[Future, str, int]] = {}
+        self._followed: dict[str, tuple[Future[Any], str, int]] = {}
         self._workers = 1
         self._workers_counted = -math.inf
         self._next_batch = 0
-        self._finding: dict[int, Future] = {}
-        self._unplaced: dict[int, Future] = {}
+        self._finding: dict[int, Future[Any]] = {}
+        self._unplaced: dict[int, Future[Any]] = {}
         self._unwritten_bytes: dict[int, int] = {}
         self._largest_batch = 0
         # Batches before this one have been given their rows of the dataset; the next one's begin at `_next_row`.
         self._placed = 0
         self._next_row = 0
         self._shared = SharedChunk(rows_per_chunk)
-        self._edges: dict[int, Future] = {}
+        self._edges: dict[int, Future[Any]] = {}
 
     def run(self) -> RunRecord:
         """Process all batches.
@@ -118,8 +118,9 @@ class Submission:
         """
         try:
             self._submit_batches()
-            for future in self._queue:
-                self._take(future)
+            while not self._queue.is_empty():
+                for future in next_done(self._queue, self._client):
+                    self._take(future)
                 self._submit_batches()
         finally:
             # After a failure or an interruption nothing further may be written; after success nothing is left.
@@ -145,8 +146,8 @@ class Submission:
             and sum(self._unwritten_bytes.values()) <= self._workers * self._largest_batch
         )
 
-    def _take(self, future: Future) -> None:
-        _, step, batch = self._followed.pop(future.key)
+    def _take(self, future: Future[Any]) -> None:
+        _, step, batch = self._followed.pop(str(future.key))
         if future.status != "finished":
             raise self._failure(step, batch, future)
         result: BatchCount | BatchWrite = future.result()
@@ -201,7 +202,7 @@ class Submission:
             edges = [self._edges[batch] for batch in batches]
             self._follow("join", batches[0], join_edges, self._run_id, batches[0], first_row, edges)
 
-    def _submit(self, step: str, batch: int, task: Callable[..., Any], *arguments: Any) -> Future:
+    def _submit(self, step: str, batch: int, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
         # What stands before the first dash is what Dask calls the kind of task, on its dashboard and in its estimates.
         return self._client.submit(
             task,
@@ -214,10 +215,10 @@ class Submission:
 
     def _follow(self, step: str, batch: int, task: Callable[..., Any], *arguments: Any) -> None:
         future = self._submit(step, batch, task, *arguments)
-        self._followed[future.key] = future, step, batch
+        self._followed[str(future.key)] = future, step, batch
         self._queue.add(future)
 
-    def _failure(self, step: str, index: int, future: Future) -> RunError:
+    def _failure(self, step: str, index: int, future: Future[Any]) -> RunError:
         batch = self._plan[index]
         if future.status in ("cancelled", "lost"):
             return RunError(f"the cluster went away while {batch} was at work")

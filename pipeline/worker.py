@@ -28,7 +28,7 @@ from distributed.metrics import context_meter
 
 from cluster_store import ClusterWriter, DatasetLayout, FrameStatus
 from finder import Finder, FinderParameters, Pedestal, open_finder, rounded
-from finder.offset import OffsetMeter
+from finder.offset import OffsetMeter, lower_median
 from frame_archive import ArchiveAddress, FrameArchive
 from pipeline.found import ClusterRows, Edges, FoundBatch
 from pipeline.plan import Batch, RowSpan
@@ -117,7 +117,7 @@ class _Found:
         return self.clusters.nbytes + self.clusters_in_frame.nbytes
 
 
-class RunPlugin(WorkerPlugin):  # type: ignore[misc]
+class RunPlugin(WorkerPlugin):
     """Holds archive, finder and writer of one run on a worker.
 
     The scheduler gives it to every worker, also to one that starts or restarts later.
@@ -134,6 +134,10 @@ class RunPlugin(WorkerPlugin):  # type: ignore[misc]
             self.run.backend, self.run.parameters, self.archive.frame_shape, self.run.pixel_mask
         )
         self.writer = ClusterWriter(self.run.dataset, self.run.layout)
+        # One frame now, so that what has to be compiled is compiled before the first batch.
+        frame = np.zeros((1, *self.archive.frame_shape), self.archive.dtype)
+        self.finder.find(frame, self.run.pedestal)
+        lower_median(frame)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"run": self.run, "name": self.name}
@@ -272,7 +276,8 @@ class _ClusterDigest:
 
 
 def _plugin(run_id: str) -> RunPlugin:
-    plugin: RunPlugin = get_worker().plugins[plugin_name(run_id)]
+    plugin = get_worker().plugins[plugin_name(run_id)]
+    assert isinstance(plugin, RunPlugin)
     return plugin
 
 

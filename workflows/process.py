@@ -175,7 +175,11 @@ def _cluster_config(options: dict[str, Any]) -> ClusterConfig:
 def _run(prepared: PreparedRun, config: ClusterConfig, began: float, show_progress: bool) -> RunResult:
     try:
         with RunProgress(prepared.plan.n_frames, enabled=show_progress) as progress:
-            progress.step(f"starting {config.n_workers} workers" if config.kind == "local-cpu" else "connecting")
+            progress.step(
+                f"starting {config.n_workers} worker{'s' * (config.n_workers != 1)}"
+                if config.kind == "local-cpu"
+                else "connecting"
+            )
             with open_cluster(config) as client:
                 if config.dashboard_address is not None:
                     progress.note(f"dashboard: {client.dashboard_link}")

@@ -35,10 +35,8 @@ def _totals(summary: ThroughputSummary) -> Table:
         f"on {summary.workers} worker{'s' * (summary.workers != 1)}, after {summary.startup_seconds:.2f} to start up",
     )
     totals.add_row("frames/s", _number(summary.frames_a_second, ",.0f"), "")
-    totals.add_row(
-        "pedestal", _number(summary.offset, "+.3f"), "noise widths off before a batch (the one that was most off)"
-    )
-    totals.add_row("", _number(summary.movement, "+.3f"), "noise widths moved within a batch (the one that moved most)")
+    totals.add_row("pedestal off", _number(summary.offset, "+.3f"), "noise widths before a batch, at worst")
+    totals.add_row("pedestal moved", _number(summary.movement, "+.3f"), "noise widths within a batch, at most")
     return totals
 
 

@@ -70,3 +70,7 @@ def test_what_chance_allows_holds_for_frames_that_fit(n_frames):
     assert abs(measured(0, n_frames)) <= offset_by_chance(n_frames, 2000)
     assert offset_by_chance(n_frames, 2000) < 0.8
     assert offset_by_chance(64, 160_000) < 0.03
+
+
+def test_few_values_tell_nothing():
+    assert offset_by_chance(1, 1) == offset_by_chance(0, 160_000) == math.inf
