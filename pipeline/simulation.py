@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import islice
 
-from distributed import Client, KilledWorker, as_completed
+from distributed import Client, Future, KilledWorker, as_completed
 
-from frame_archive import FrameArchive
-from frame_archive.simulated_archive import SimulatedArchive
+from frame_archive import ArchiveError, FrameArchive
+from frame_archive.simulated_archive import Part, SimulatedArchive
 from frame_archive.simulation import SimulatedDetector
-from pipeline.clusters import ClusterConfig, open_cluster
+from pipeline.clusters import ClusterConfig, count_workers, open_cluster, require_photonflow
 from pipeline.errors import RunError
+
+_PARTS_AHEAD = 3
 
 
 def simulate_archive(
@@ -43,11 +46,13 @@ def simulate_archive(
 
     Raises:
         frame_archive.ArchiveError: The place is taken or cannot be written; what was written stays, incomplete.
-        RunError: A worker died.
+        RunError: A worker died, or the workers of ``client`` lack this photonflow.
         ValueError: An argument does not make sense.
     """
     if client is not None and n_workers is not None:
         raise ValueError("n_workers is for processes started here: a client has its own")
+    if client is not None:
+        require_photonflow(client)
     archive = SimulatedArchive.create(path, detector, n_frames, n_dark, frames_per_chunk, overwrite)
     step = on_step or (lambda text: None)
     progress = on_progress or (lambda done, total: None)
@@ -69,14 +74,40 @@ def _write_parts(
 ) -> None:
     step("simulating")
     total = archive.n_dark + archive.n_frames
-    futures = client.map(archive.write, list(archive.parts()), pure=False)
+    parts = archive.parts()
+    # Never more than the workers need next: a long archive has more parts than the scheduler should hold.
+    ahead = islice(parts, _PARTS_AHEAD * max(1, count_workers(client)))
+    finished = as_completed(loop=client.loop)
+    pending: set[Future[int | ArchiveError]] = set()
+
+    def submit(part: Part) -> None:
+        future = client.submit(_write_part, part, archive, pure=False)
+        pending.add(future)
+        finished.add(future)
+
     done = 0
     progress(done, total)
     try:
-        for finished in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
-            done += finished.result()
+        for part in ahead:
+            submit(part)
+        for future in finished:
+            pending.discard(future)
+            outcome = future.result()
+            if isinstance(outcome, ArchiveError):
+                raise outcome
+            done += outcome
             progress(done, total)
+            for part in islice(parts, 1):
+                submit(part)
     except KilledWorker as error:
         raise RunError(f"a worker died while it simulated, and so did those that took its place: {error}") from error
     finally:
-        client.cancel(futures)  # type: ignore[no-untyped-call]
+        client.cancel(list(pending))
+
+
+def _write_part(part: Part, archive: SimulatedArchive) -> int | ArchiveError:
+    # Returned, not raised: Dask would log the traceback of what is a plain sentence, a full disk for one.
+    try:
+        return archive.write(part)
+    except ArchiveError as error:
+        return error

@@ -111,6 +111,14 @@ class ArchiveWriter:
         except OSError as error:
             raise _refused(Path(self.path) / name, error) from error
 
+    def add_group(self, name: str, attrs: Mapping[str, Any]) -> None:
+        """Add a group, for arrays beside the frames; raises as `add_array`."""
+        try:
+            group = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
+            group.create_group(name, attributes=dict(attrs))
+        except OSError as error:
+            raise _refused(Path(self.path) / name, error) from error
+
     def archive(self) -> FrameArchive:
         """Open the archive for reading."""
         return FrameArchive.open(self.path)

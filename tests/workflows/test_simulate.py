@@ -1,0 +1,110 @@
+"""The simulate command, run as a user runs it."""
+
+import resource
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+
+from frame_archive import FrameArchive
+
+SMALL = ["--frames", "30", "--dark", "5", "--shape", "12x17", "--photons-per-frame", "4", "--cpus", "1"]
+
+
+def simulate(*arguments, **options):
+    command = [sys.executable, "-m", "workflows.simulate", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def test_simulate_writes_what_was_asked_for_and_names_the_next_command(tmp_path):
+    result = simulate("run 1.zarr", *SMALL, "--seed", 3, "--bad-pixels", 4, "--frames-per-chunk", 7, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines[:2] == ["starting 1 workers", "simulating"]
+    assert lines[-2].startswith("wrote run 1.zarr: 30 frames and 5 darks of 12×17 pixels, ")
+    assert lines[-2].endswith(" kB on disk")
+    assert lines[-1] == "find its photons with: python -m workflows.process 'run 1.zarr'"
+    archive = FrameArchive.open(tmp_path / "run 1.zarr")
+    assert (archive.n_frames, archive.n_dark, archive.frame_shape) == (30, 5, (12, 17))
+    assert archive.frames.chunks == (7, 12, 17)
+    assert (archive.pixel_mask != 0).sum() == 4
+    assert archive.attrs["simulation"]["seed"] == 3
+    counts = zarr.open_group(tmp_path / "run 1.zarr" / "truth", mode="r")["n_photons"][...]
+    assert 2 < np.mean(counts) < 6
+
+
+def test_an_archive_is_replaced_only_when_asked_and_only_if_it_is_ours(tmp_path):
+    foreign = tmp_path / "foreign.zarr"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("mine")
+    first = simulate(tmp_path / "a.zarr", *SMALL, "--no-progress")
+    assert first.returncode == 0, first.stderr
+    assert len(first.stderr.splitlines()) == 2
+    again = simulate(tmp_path / "a.zarr", *SMALL)
+    assert again.returncode == 1
+    assert again.stderr.splitlines() == [
+        f"photonflow: {tmp_path / 'a.zarr'} exists already: choose another name, or replace it with --overwrite"
+    ]
+    other = simulate(foreign, *SMALL, "--overwrite")
+    assert other.returncode == 1
+    assert "is not an archive that photonflow made" in other.stderr
+    assert (foreign / "thesis.tex").read_text() == "mine"
+    replaced = simulate(tmp_path / "a.zarr", *SMALL, "--overwrite", "--seed", 1)
+    assert replaced.returncode == 0, replaced.stderr
+    assert FrameArchive.open(tmp_path / "a.zarr").attrs["simulation"]["seed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["a.zarr", "--gain", "-1"], 1, "gain is above 0, not -1.0"),
+        (["file/a.zarr"], 1, "file/a.zarr cannot be written: Not a directory"),
+        (["a.zarr", "--shape", "large"], 2, "is not rows x columns"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(tmp_path, arguments, code, words):
+    (tmp_path / "file").write_bytes(b"")
+    result = simulate(*arguments, cwd=tmp_path)
+    assert result.returncode == code
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    if code == 1:
+        assert len(result.stderr.splitlines()) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.slow
+def test_a_disk_that_takes_no_more_is_one_sentence(tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+    result = simulate(
+        tmp_path / "a.zarr", "--frames", 40, "--dark", 0, "--shape", "200x200", "--cpus", 1, "--no-progress",
+        preexec_fn=limit,
+    )  # fmt: skip
+    assert result.returncode == 1
+    message = result.stderr.splitlines()[-1]
+    assert message == f"photonflow: {tmp_path / 'a.zarr' / 'frames'} cannot be written: File too large"
+    assert "Traceback" not in result.stderr
+
+
+def test_ctrl_c_says_what_is_left_and_ends_with_130(tmp_path):
+    command = [sys.executable, "-m", "workflows.simulate", tmp_path / "a.zarr", "--frames", "1000000", "--cpus", "1"]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("simulating"):
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(timeout=120) == 130
+    assert rest.splitlines()[-1] == (
+        f"photonflow: interrupted; what is at {tmp_path / 'a.zarr'} is unfinished; run again with --overwrite"
+    )
+    assert "Traceback" not in rest

@@ -1,0 +1,94 @@
+"""``photonflow simulate``: write an archive of simulated frames."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from frame_archive.simulation import SimulatedDetector
+from pipeline.simulation import simulate_archive
+from workflows.command_line import Interruption, configure_logging, run
+from workflows.process import Pair
+from workflows.progress import RunProgress
+
+
+@click.command(name="simulate")
+@click.argument("out", type=click.Path())
+@click.option("--frames", type=click.IntRange(min=1), default=20_000, show_default=True, help="Frames to write.")
+@click.option("--dark", type=click.IntRange(min=0), default=1_000, show_default=True, help="Dark frames to write.")
+@click.option("--shape", type=Pair(), default="400x400", show_default=True, help="Pixels of the detector.")
+@click.option(
+    "--photons-per-frame",
+    type=click.FloatRange(min=0),
+    help="Mean photons a frame.  [default: as many as give 2 400 clusters on 400x400, the same density elsewhere]",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of everything random.")
+@click.option("--gain", type=float, default=100.0, show_default=True, metavar="ADU/KEV", help="ADU a keV.")
+@click.option("--noise", type=float, default=0.18, show_default=True, metavar="KEV", help="Noise of a pixel, in keV.")
+@click.option(
+    "--drift", type=float, default=0.0, show_default=True, help="Drift of the pedestal over the run, in noise widths."
+)
+@click.option("--bad-pixels", type=click.IntRange(min=0), help="Dead and hot pixels.  [default: 1 in 10 000]")
+@click.option("--cpus", type=click.IntRange(min=1), metavar="N", help="Use N worker processes; by default one a core.")
+@click.option(
+    "--frames-per-chunk", type=click.IntRange(min=1), default=20, show_default=True, help="Frames of a stored chunk."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an archive that photonflow made.")
+@click.option("--progress/--no-progress", default=True, help="Show how far the run is.  [default: progress]")
+@click.option("-v", "--verbose", count=True, help="Say more; twice for all.")
+def command(out: str, frames: int, dark: int, **options: Any) -> None:
+    """Write an archive of simulated frames to OUT: a pixel detector that sees copper's Kα and Kβ photons.
+
+    The truth of every photon and every pixel is kept in the archive, in the group `truth`. The same options give the
+    same archive, byte for byte, on any number of processes.
+    """
+    configure_logging(options["verbose"])
+    names = ("shape", "photons_per_frame", "seed", "gain", "noise", "drift", "bad_pixels")
+    detector = SimulatedDetector(**{name: options[name] for name in names})
+    try:
+        with RunProgress(frames + dark, enabled=options["progress"]) as progress:
+            archive = simulate_archive(
+                out,
+                detector,
+                frames,
+                dark,
+                n_workers=options["cpus"],
+                frames_per_chunk=options["frames_per_chunk"],
+                overwrite=options["overwrite"],
+                on_step=progress.step,
+                on_progress=lambda done, total: progress.update(done),
+            )
+    except KeyboardInterrupt as interruption:
+        raise Interruption.of(
+            interruption, f"what is at {out} is unfinished; run again with --overwrite"
+        ) from interruption
+    rows, columns = archive.frame_shape
+    size = _bytes_on_disk(Path(archive.address.path))
+    click.echo(
+        f"wrote {out}: {frames:,} frames and {dark:,} darks of {rows}×{columns} pixels, {_readable(size)} on disk\n"
+        f"find its photons with: {_process_command()} {shlex.quote(out)}",
+        err=True,
+    )
+
+
+def _bytes_on_disk(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _readable(size: int) -> str:
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size} bytes"
+
+
+def _process_command() -> str:
+    return "photonflow process" if Path(sys.argv[0]).stem == "photonflow" else "python -m workflows.process"
+
+
+if __name__ == "__main__":
+    run(command)
