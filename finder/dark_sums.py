@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,9 +50,11 @@ class DarkSums:
         shape = frames.shape[1:]
         wide = frames.dtype.itemsize > 2
         sums = [np.zeros(shape, np.int64) for _ in range(5 if wide else 2)]
+        scratch = [np.empty(shape, np.int64) for _ in range(3 if wide else 1)]
+        add = _add_wide if wide else _add_narrow
         for part in native_blocks(frames):
             for frame in part:
-                _add_wide(sums, frame) if wide else _add_narrow(sums, frame)
+                add(sums, frame, scratch)
         return cls(len(frames), *sums)
 
     @property
@@ -96,23 +99,26 @@ class DarkSums:
         return first.astype(np.float64), _joined(high_squares, high_low, low_squares)
 
 
-def _add_narrow(sums: list[Int64], frame: NDArray[np.integer]) -> None:
+# NumPy writes into scratch: new arrays for each frame would cost more than the sums.
+def _add_narrow(sums: list[Int64], frame: NDArray[np.integer[Any]], scratch: list[Int64]) -> None:
     low, low_squares = sums
-    values = frame.astype(np.int64)
+    (values,) = scratch
+    values[:] = frame
     low += values
-    np.multiply(values, values, out=values)
-    low_squares += values
+    low_squares += np.multiply(values, values, out=values)
 
 
-def _add_wide(sums: list[Int64], frame: NDArray[np.integer]) -> None:
+def _add_wide(sums: list[Int64], frame: NDArray[np.integer[Any]], scratch: list[Int64]) -> None:
     low, low_squares, high, high_low, high_squares = sums
-    values = frame.astype(np.int64)
-    frame_high, frame_low = values >> HALF, values & (2**HALF - 1)
+    frame_low, frame_high, product = scratch
+    frame_low[:] = frame
+    np.right_shift(frame_low, HALF, out=frame_high)
+    frame_low &= 2**HALF - 1
     low += frame_low
-    low_squares += frame_low * frame_low
     high += frame_high
-    high_low += frame_high * frame_low
-    high_squares += frame_high * frame_high
+    low_squares += np.multiply(frame_low, frame_low, out=product)
+    high_low += np.multiply(frame_high, frame_low, out=product)
+    high_squares += np.multiply(frame_high, frame_high, out=product)
 
 
 def _joined(high_squares: Int64, high_low: Int64, low_squares: Int64) -> NDArray[np.float64]:

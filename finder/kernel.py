@@ -19,9 +19,8 @@ from finder.kernel_steps import (
     subtract_row,
 )
 from finder.kernel_types import RING_MARGIN, RING_ROWS, TILE_ROWS
+from finder.stored_code import OPTIONS
 
-# No Python is touched, so that threads run side by side; no fastmath, so that each operation is what it says.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 CACHE_LINE = 64
 PREFETCH_ROWS = 8
 PREFETCH_CLUSTERS = 16

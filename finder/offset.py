@@ -93,10 +93,11 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     bits = (int(frames.max()) - lowest).bit_length()
     unsigned = frames.reshape(len(frames), -1).view(f"u{frames.dtype.itemsize}")
     found = _lower_median(unsigned, unsigned.dtype.type(lowest & (2 ** (8 * frames.dtype.itemsize) - 1)), bits)
-    return lowest + found.astype(np.int64).reshape(frames.shape[1:])
+    median: npt.NDArray[np.int64] = lowest + found.astype(np.int64).reshape(frames.shape[1:])
+    return median
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _lower_median(values, lowest, bits):  # type: ignore[no-untyped-def]
     """Bit by bit from the top: the largest m that has at most (n − 1) // 2 values below it is the lower median."""
     n_frames, n_pixels = values.shape
@@ -124,7 +125,7 @@ def _lower_median(values, lowest, bits):  # type: ignore[no-untyped-def]
     return median
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _count_below(row, limit, count):  # type: ignore[no-untyped-def]
     for i in range(_PIXELS_AT_A_TIME):
         count[i] += row[i] < limit[i]

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
+from numba import types
 from numpy.typing import DTypeLike, NDArray
 
-BLOCK = 1 << 15  # Values at a time, so that the passes stay in cache.
+from finder.stored_code import load_or_compile
+
+LIMIT = np.float32(2.0**31)  # The first float32 beyond int32.
+HALF = np.float32(0.5)
+
+_lock = threading.Lock()
 
 
 def rounded(signal: NDArray[np.float32], dtype: DTypeLike) -> NDArray[Any]:
@@ -26,13 +35,28 @@ def rounded(signal: NDArray[np.float32], dtype: DTypeLike) -> NDArray[Any]:
     if wanted != np.int32:
         raise ValueError(f"signals are stored as int32 or float32, not {wanted}")
     result = np.empty(signal.shape, np.int32)
-    source, target = np.ascontiguousarray(signal).reshape(-1), result.reshape(-1)
-    for first in range(0, len(source), BLOCK):
-        block = source[first : first + BLOCK]
-        if not ((block >= np.float32(-(2.0**31))) & (block < np.float32(2.0**31))).all():
-            raise ValueError("a signal does not fit int32: store the signal as float32")
-        # The fraction is exact in float32, where block + 0.5 would not be.
-        whole = np.trunc(block)
-        away = (np.abs(block - whole) >= np.float32(0.5)) * np.copysign(np.float32(1), block)
-        target[first : first + BLOCK] = whole + away
+    with _lock:
+        round_half_away = _compiled_round()
+    if not round_half_away(np.ascontiguousarray(signal, np.float32).reshape(-1), result.reshape(-1)):
+        raise ValueError("a signal does not fit int32: store the signal as float32")
     return result
+
+
+def _round_half_away(source: Any, target: Any) -> Any:
+    """Round `source` into `target`; whether every value fitted."""
+    fits = True
+    for index in range(len(source)):
+        value = source[index]
+        fits &= (value >= -LIMIT) & (value < LIMIT)
+        whole = np.int32(value)
+        # The fraction is exact in float32, where value + 0.5 would not be.
+        fraction = value - np.float32(whole)
+        target[index] = whole + np.int32(fraction >= HALF) - np.int32(fraction <= -HALF)
+    return fits
+
+
+@cache
+def _compiled_round() -> Callable[..., Any]:
+    array: Any = types.Array
+    signature = array(types.float32, 1, "C", readonly=True), array(types.int32, 1, "C")
+    return load_or_compile(_round_half_away, "round_half_away", signature, "the rounding of signals")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import logging
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,17 +107,18 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
         with _connect(config.scheduler) as client:
             yield client
         return
-    cluster = LocalCluster(
-        n_workers=config.n_workers,
-        threads_per_worker=config.threads,
-        processes=True,
-        host="127.0.0.1",
-        memory_limit=config.memory_limit,
-        dashboard_address=config.dashboard_address or "127.0.0.1:0",
-        silence_logs=logging.ERROR,
-        # One batch a thread: libraries that would start threads of their own within it only get in each other's way.
-        env={"RAYON_NUM_THREADS": "1"},
-    )
+    with _interrupts_ignored():
+        cluster = LocalCluster(
+            n_workers=config.n_workers,
+            threads_per_worker=config.threads,
+            processes=True,
+            host="127.0.0.1",
+            memory_limit=config.memory_limit,
+            dashboard_address=config.dashboard_address or "127.0.0.1:0",
+            silence_logs=logging.ERROR,
+            # One batch a thread: libraries that start threads of their own within it only get in each other's way.
+            env={"RAYON_NUM_THREADS": "1"},
+        )
     with cluster, Client(cluster, set_as_default=False) as client:
         yield client
 
@@ -175,6 +178,22 @@ def require_photonflow(client: Client) -> None:
             raise ClusterUnavailableError(
                 f"the worker at {address} has photonflow {theirs} and this is {ours}: install the same version on both"
             )
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Start processes that a Ctrl-C doesn't reach: a process inherits what is ignored.
+
+    A terminal sends it to all of them; only this one is to act on it, and it ends the others in good order.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _address(client: Client) -> str:

@@ -57,20 +57,21 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
     prog = name or f"python -m workflows.{command.name if command.name != 'command' else sys.argv[0]}"
     try:
-        # Outside standalone mode click returns what `ctx.exit(code)` was given, or the command's own value.
-        result = command.main(prog_name=prog, standalone_mode=False)
-        code = ExitCode(result) if isinstance(result, int) else ExitCode.DONE
+        # Not `command.main`, which turns an interruption into an error of its own and loses what it says.
+        with command.make_context(prog, sys.argv[1:]) as context:
+            command.invoke(context)
+        code = ExitCode.DONE
+    except click.exceptions.Exit as request:
+        code = ExitCode(request.exit_code)
     except click.UsageError as error:
         error.show()
         code = ExitCode.USAGE
     except click.ClickException as error:
         _say(error.format_message())
         code = ExitCode.FAILED
-    except (KeyboardInterrupt, click.Abort) as interruption:
-        # click turns a KeyboardInterrupt into an Abort.
-        cause = interruption.__cause__ if isinstance(interruption, click.Abort) else interruption
-        _say(str(cause or "") or "interrupted")
-        code = cause.code if isinstance(cause, Interruption) else ExitCode.INTERRUPTED
+    except KeyboardInterrupt as interruption:
+        _say(str(interruption) or "interrupted")
+        code = interruption.code if isinstance(interruption, Interruption) else ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away (`… --json | head -1`): nothing to tell, and nowhere to tell it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

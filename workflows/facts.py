@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-_LONGEST_LINE = 100_000
+from workflows.terminal import facts_table, print_table, stdout_console
 
 
 @dataclass(frozen=True)
@@ -55,23 +50,19 @@ class Page:
 
     def print(self) -> None:
         """Print the page on stdout."""
-        # Nothing is folded where nobody reads along: a file or a pipe gets one fact a line.
-        console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _LONGEST_LINE)
+        console = stdout_console()
         console.print(f"{self.kind}  {self.path}", style="bold", markup=False)
         for section in self.sections:
             console.print()
             console.print(section.title, style="bold cyan", markup=False)
-            table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
-            table.add_column(style="dim", no_wrap=True)
-            table.add_column(overflow="fold")
-            for fact in section.facts:
-                text = str(fact.value) if fact.text is None else fact.text
-                key = fact.key if section.as_named else fact.key.replace("_", " ")
-                table.add_row(Text(key), Text(text))
-            with console.capture() as captured:
-                console.print(table)
-            for line in captured.get().splitlines():  # Rich pads every line to the longest
-                console.out(line.rstrip(), highlight=False)
+            rows = [
+                (
+                    fact.key if section.as_named else fact.key.replace("_", " "),
+                    str(fact.value) if fact.text is None else fact.text,
+                )
+                for fact in section.facts
+            ]
+            print_table(console, facts_table(rows, indent=2))
         console.print()
         console.print(f"open it   {self.open_with}", markup=False)
         for picture in self.pictures:

@@ -21,37 +21,23 @@ from workflows.progress import RunProgress
 from workflows.run_table import print_result
 
 
-class Pair(click.ParamType):
-    """Two whole numbers with something between them, as in ``3x3``."""
-
-    name = "ROWSxCOLS"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """Read the text."""
-        if isinstance(value, tuple):
-            return value
-        match = re.fullmatch(r"(-?\d+)[xX×](-?\d+)", value)
-        if match is None:
-            self.fail(f"{value!r} is not rows x columns, such as 3x3", param, ctx)
-        return int(match[1]), int(match[2])
+def _size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, int]:
+    """Rows and columns, as in ``3x3``."""
+    match = re.fullmatch(r"(-?\d+)[xX×](-?\d+)", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not rows x columns, such as 3x3", ctx, param)
+    return int(match[1]), int(match[2])
 
 
-class FrameRange(click.ParamType):
+def _frame_range(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int | None, int | None]:
     """A half-open range of frames, as in ``1000:5000``, ``:5000`` or ``1000:``."""
-
-    name = "A:B"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int | None, int | None]:
-        """Read the text."""
-        if isinstance(value, tuple):
-            return value
-        match = re.fullmatch(r"(-?\d*):(-?\d*)", value)
-        if match is None or "-" in match.groups():
-            self.fail(f"{value!r} is not a range of frames, such as 1000:5000", param, ctx)
-        first, stop = (int(side) if side else None for side in match.groups())
-        return first, stop
+    if text is None:
+        return None, None
+    match = re.fullmatch(r"(-?\d+)?:(-?\d+)?", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a range of frames, such as 1000:5000", ctx, param)
+    first, stop = (None if side is None else int(side) for side in match.groups())
+    return first, stop
 
 
 # Options that have their place and are not there yet: each is refused when it asks for more than what happens anyway.
@@ -73,7 +59,14 @@ LATER = {
 @click.option("--cluster", metavar="FILE.yaml", help="Use the workers that a YAML file describes (cluster_configs/).")
 @click.option("--batch-size", type=int, default=2000, show_default=True, help="Frames of a batch.")
 @click.option("--n-sigma", type=float, default=5.0, show_default=True, help="Threshold in noise widths.")
-@click.option("--cluster-size", type=Pair(), default="3x3", show_default=True, help="The window around a photon.")
+@click.option(
+    "--cluster-size",
+    callback=_size,
+    default="3x3",
+    metavar="ROWSxCOLUMNS",
+    show_default=True,
+    help="The window around a photon.",
+)
 @click.option("--n-samples", type=int, default=1000, show_default=True, help="Memory of the pedestal, in frames.")
 @click.option(
     "--noise",
@@ -94,7 +87,9 @@ LATER = {
     "first N frames as darks and leaves them out.  [default: the archive's darks]",
 )
 @click.option("--mask", metavar="PATH", help="Pixels to leave out (NPY, NPZ or Zarr), beside the archive's own mask.")
-@click.option("--frames", type=FrameRange(), help="Only these frames.  [default: all]")
+@click.option(
+    "--frames", callback=_frame_range, metavar="A:B", help="Only the frames from A to before B.  [default: all]"
+)
 @click.option("--frames-path", metavar="NAME", help="The array of frames inside the archive, where it isn't obvious.")
 @click.option(
     "--missing-chunks",
@@ -140,7 +135,7 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
             command=shlex.join(["photonflow", "process", *_arguments()]),
             **{name: options[name] for name in ("out", "batch_size", "frames_path", "missing_chunks", "pedestal")},
             **{name: options[name] for name in ("mask", "signal_dtype", "overwrite")},
-            frames=options["frames"] or (None, None),
+            frames=options["frames"],
         )
     )
     if options["only_plan"]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 
-from rich.console import Console
 from rich.table import Table
 
 from pipeline import RunResult
 from roofline import ThroughputSummary
+from workflows.terminal import print_table, stdout_console
 
 
 def print_result(result: RunResult) -> None:
     """Print one table of what was done and how fast, and how to open it, on stdout."""
     summary = result.summary
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(_totals(summary))
-    console.print(_stages(summary))
+    console = stdout_console()
+    print_table(console, _totals(summary))
+    console.print()
+    print_table(console, _stages(summary))
+    console.print()
     console.print(f"dataset   {result.out}", markup=False)
     console.print(f"open it   import xarray as xr; clusters = xr.open_zarr({result.out!r})", markup=False)
 

@@ -1,9 +1,9 @@
 """Frame archives: the detector's frames, darks and mask in one Zarr store."""
 
-from .archive import DEFAULT_BLOCK_NBYTES, ArchiveAddress, FrameArchive
-from .creation import ArchiveWriter, create_archive
-from .errors import ArchiveError
-from .stored_array import MissingChunks
+from frame_archive.archive import DEFAULT_BLOCK_NBYTES, ArchiveAddress, FrameArchive
+from frame_archive.creation import ArchiveWriter, create_archive
+from frame_archive.errors import ArchiveError
+from frame_archive.stored_array import MissingChunks
 
 __all__ = [
     "DEFAULT_BLOCK_NBYTES",

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 
-from .errors import ArchiveError
-from .opening import ArchiveArrays, find_arrays, local_path
-from .stored_array import MissingChunks, StoredArray
+from frame_archive.errors import ArchiveError
+from frame_archive.opening import ArchiveArrays, find_arrays, local_path
+from frame_archive.stored_array import MissingChunks, StoredArray
 
 DEFAULT_BLOCK_NBYTES = 32 << 20
 

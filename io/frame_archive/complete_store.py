@@ -11,8 +11,8 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import WrapperStore
 
-from .errors import ArchiveError
-from .metadata import METADATA_NAMES
+from frame_archive.errors import ArchiveError
+from frame_archive.metadata import METADATA_NAMES
 
 
 class MissingChunkError(ArchiveError):

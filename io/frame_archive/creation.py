@@ -13,10 +13,10 @@ import zarr
 from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import BloscCodec, Crc32cCodec
 
-from .archive import FrameArchive
-from .errors import ArchiveError
-from .metadata import node_at
-from .opening import FRAME_DTYPES, local_path
+from frame_archive.archive import FrameArchive
+from frame_archive.errors import ArchiveError
+from frame_archive.metadata import node_at
+from frame_archive.opening import FRAME_DTYPES, local_path
 
 FORMAT_NAME = "photonflow frame archive"
 FORMAT_VERSION = 1

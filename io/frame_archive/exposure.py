@@ -8,6 +8,7 @@ of the simulation's.
 """
 
 import math
+import threading
 from functools import cache
 from statistics import NormalDist
 from typing import Any
@@ -38,8 +39,9 @@ def expose(
     photons: tuple[Plane, Plane, Plane],
     cloud_sigma: float,
     adc_max: int,
-) -> npt.NDArray[np.uint16]:
-    """Return one frame, (y, x) in ADU.
+    frame: npt.NDArray[np.uint16],
+) -> None:
+    """Fill `frame`, (y, x), in ADU.
 
     Args:
         key: 64 random bits, of which all noise of the frame is made.
@@ -48,12 +50,26 @@ def expose(
         gain: (y, x) ADU/keV.
         photons: x, y (pixels, centres at integers) and deposited energy (keV) of each photon.
         cloud_sigma: of each photon's charge cloud, in pixels.
-        adc_max: where the converter's range ends.
+        adc_max: where the converter's range ends, ADU.
+        frame: (y, x), written.
     """
-    frame = np.empty(pedestal.shape, np.uint16)
-    analog = np.empty(pedestal.shape, np.float32)
+    analog = _scratch.plane(frame.shape)
     _expose(np.uint64(key), pedestal, noise, gain, *photons, cloud_sigma, np.float32(adc_max), _normal(), analog, frame)
-    return frame
+
+
+class _Scratch(threading.local):
+    """One thread's analog plane: on Dask's workers the page faults of fresh memory cost as much as the exposure."""
+
+    def __init__(self) -> None:
+        self._plane: Plane = np.empty((0, 0), np.float32)
+
+    def plane(self, shape: tuple[int, ...]) -> Plane:
+        if self._plane.shape != shape:
+            self._plane = np.empty(shape, np.float32)
+        return self._plane
+
+
+_scratch = _Scratch()
 
 
 @cache

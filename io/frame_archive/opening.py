@@ -11,10 +11,10 @@ import zarr
 from zarr.abc.store import Store
 from zarr.storage import LocalStore
 
-from .complete_store import CompleteStore
-from .errors import ArchiveError
-from .metadata import Node, arrays_below, node_at
-from .stored_array import MissingChunks, StoredArray
+from frame_archive.complete_store import CompleteStore
+from frame_archive.errors import ArchiveError
+from frame_archive.metadata import Node, arrays_below, node_at
+from frame_archive.stored_array import MissingChunks, StoredArray
 
 FRAME_DTYPES = ("uint8", "uint16", "uint32", "int16", "int32")
 _EXACT = "the finder's arithmetic is exact for integers"

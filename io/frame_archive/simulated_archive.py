@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from .creation import ArchiveWriter, create_archive
-from .simulation import K_ALPHA_KEV, K_BETA_KEV, Photons, SimulatedDetector
+from frame_archive.creation import ArchiveWriter, create_archive
+from frame_archive.simulation import K_ALPHA_KEV, K_BETA_KEV, Frame, Photons, SimulatedDetector
 
 _FRAMES_PER_PART = 100
 _CONVENTION = "pixel centres are at integers: pixel (row y, column x) covers [x - 0.5, x + 0.5) x [y - 0.5, y + 0.5)"
@@ -137,24 +137,26 @@ class SimulatedArchive:
             ArchiveError: the file system refuses.
         """
         if part.kind == "dark":
-            self._write_chunks(part, self.detector.dark_frame)
+            self._write_chunks(part, lambda frame, out: self.detector.dark_frame(frame, out))
             return len(part)
         photons = _PhotonTable(part, self.detector.max_photons)
 
-        def make(frame: int) -> npt.NDArray[np.uint16]:
-            image, photons[frame] = self.detector.frame(frame, self.n_frames)
-            return image
+        def make(frame: int, out: Frame) -> None:
+            _, photons[frame] = self.detector.frame(frame, self.n_frames, out)
 
         self._write_chunks(part, make)
         for name, values in photons.columns.items():
             self.writer.write(f"truth/{name}", part.start, values)
         return len(part)
 
-    def _write_chunks(self, part: Part, make: Callable[[int], npt.NDArray[np.uint16]]) -> None:
-        # Chunk by chunk, so that memory does not grow with the part.
+    def _write_chunks(self, part: Part, make: Callable[[int, Frame], object]) -> None:
+        # Chunk by chunk in one buffer, so that memory does not grow with the part.
+        chunk = np.empty((self.frames_per_chunk, *self.detector.shape), np.uint16)
         for start in range(part.start, part.stop, self.frames_per_chunk):
             stop = min(start + self.frames_per_chunk, part.stop)
-            self.writer.write(part.kind, start, np.stack([make(frame) for frame in range(start, stop)]))
+            for frame in range(start, stop):
+                make(frame, chunk[frame - start])
+            self.writer.write(part.kind, start, chunk[: stop - start])
 
 
 class _PhotonTable:

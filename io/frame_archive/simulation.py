@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from .exposure import expose
+from frame_archive.exposure import expose
 
 K_ALPHA_KEV = 8.048
 K_BETA_KEV = 8.905
@@ -28,6 +28,8 @@ _DEFAULT_BAD_PIXELS_PER_PIXEL = 1e-4
 _PAIR_ENERGY_KEV = 3.62e-3
 _FANO_FACTOR = 0.115
 _LIGHT, _DARK, _DETECTOR = 0, 1, 2
+
+Frame = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -136,20 +138,20 @@ class SimulatedDetector:
         """Return the photons of frame number `frame`."""
         return self._photons(self._generator(_LIGHT, frame))
 
-    def frame(self, frame: int, n_frames: int) -> tuple[npt.NDArray[np.uint16], Photons]:
-        """Return frame number `frame` of `n_frames`, (y, x) in ADU, and its photons."""
+    def frame(self, frame: int, n_frames: int, out: Frame | None = None) -> tuple[Frame, Photons]:
+        """Return frame number `frame` of `n_frames`, (y, x) in ADU, written into `out` if given, and its photons."""
         generator = self._generator(_LIGHT, frame)
         photons = self._photons(generator)
         # The spread of the number of electron-hole pairs that a photon makes.
         spread = np.sqrt(_FANO_FACTOR * _PAIR_ENERGY_KEV * photons.energy_keV)
         charge = photons.energy_keV + spread * generator.standard_normal(len(photons), np.float32)
         drift = self.drift * frame / n_frames
-        return self._exposed(generator, drift, photons, charge.astype(np.float32)), photons
+        return self._exposed(generator, drift, photons, charge.astype(np.float32), out), photons
 
-    def dark_frame(self, frame: int) -> npt.NDArray[np.uint16]:
-        """Return dark frame number `frame`, (y, x) in ADU: no photons, no drift."""
+    def dark_frame(self, frame: int, out: Frame | None = None) -> Frame:
+        """Return dark frame number `frame`, (y, x) in ADU, written into `out` if given: no photons, no drift."""
         nothing = np.empty(0, np.float32)
-        return self._exposed(self._generator(_DARK, frame), 0.0, Photons(nothing, nothing, nothing), nothing)
+        return self._exposed(self._generator(_DARK, frame), 0.0, Photons(nothing, nothing, nothing), nothing, out)
 
     def _photons(self, generator: np.random.Generator) -> Photons:
         count = min(int(generator.poisson(self.mean_photons)), self.max_photons)
@@ -160,13 +162,20 @@ class SimulatedDetector:
         return Photons(x, y, np.where(is_beta, np.float32(K_BETA_KEV), np.float32(K_ALPHA_KEV)))
 
     def _exposed(
-        self, generator: np.random.Generator, drift: float, photons: Photons, charge: npt.NDArray[np.float32]
-    ) -> npt.NDArray[np.uint16]:
+        self,
+        generator: np.random.Generator,
+        drift: float,
+        photons: Photons,
+        charge: npt.NDArray[np.float32],
+        out: Frame | None,
+    ) -> Frame:
         maps = self.maps
         pedestal = maps.pedestal + np.float32(drift) * maps.noise if drift else maps.pedestal
         key = int(generator.integers(1 << 64, dtype=np.uint64))
+        frame = np.empty(self.shape, np.uint16) if out is None else out
         arriving = (photons.x, photons.y, charge)
-        return expose(key, pedestal, maps.noise, maps.gain, arriving, self.cloud_sigma, self.adc_max)
+        expose(key, pedestal, maps.noise, maps.gain, arriving, self.cloud_sigma, self.adc_max, frame)
+        return frame
 
     def _generator(self, stream: int, frame: int) -> np.random.Generator:
         return np.random.Generator(np.random.SFC64(np.random.SeedSequence(self.seed, spawn_key=(stream, frame))))

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import zarr
 from zarr.buffer.cpu import NDBuffer
 
-from .complete_store import MissingChunkError
-from .errors import ArchiveError
-from .plain_chunks import ChunkError, plain_layout
-from .shards import shard_layout
+from frame_archive.complete_store import MissingChunkError
+from frame_archive.errors import ArchiveError
+from frame_archive.plain_chunks import ChunkError, plain_layout
+from frame_archive.shards import shard_layout
 
 MissingChunks = Literal["error", "fill"]
 

@@ -48,14 +48,14 @@ def test_one_photon_gives_one_cluster_with_its_window(backend, pedestal):
 
 
 def test_the_results_have_the_promised_types_and_own_no_more_than_they_hold(backend, pedestal, frames):
-    batch = finder_of(backend, cluster_size=(5, 3)).find(frames, pedestal)
+    batch = finder_of(backend, cluster_size=(3, 5)).find(frames, pedestal)
     n = len(batch)
     assert n > 0
     assert n == batch.n_clusters.sum()
-    assert batch.signal.shape == (n, 5, 3)
+    assert batch.signal.shape == (n, 3, 5)
     types = [batch.frame_index.dtype, batch.y.dtype, batch.x.dtype, batch.signal.dtype, batch.n_clusters.dtype]
     assert types == [np.uint32, np.uint16, np.uint16, np.float32, np.uint32]
-    assert batch.nbytes == n * (4 + 2 + 2 + 5 * 3 * 4) + len(frames) * 4
+    assert batch.nbytes == n * (4 + 2 + 2 + 3 * 5 * 4) + len(frames) * 4
     for array in (batch.frame_index, batch.y, batch.x, batch.signal):
         assert array.base is None or array.base.nbytes == array.nbytes
 

@@ -106,11 +106,14 @@ class TestPedestalAndMask:
 
     @pytest.mark.parametrize(
         "planes",
-        [{"mean": np.zeros((12, 10))}, {"mean": np.zeros((3, 3)), "noise": np.ones((3, 3))},
-         {"mean": np.full((12, 10), np.nan), "noise": np.ones((12, 10))},
-         {"mean": np.zeros((12, 10)), "noise": -np.ones((12, 10))}],
+        [
+            {"mean": np.zeros((12, 10))},
+            {"mean": np.zeros((3, 3)), "noise": np.ones((3, 3))},
+            {"mean": np.full((12, 10), np.nan), "noise": np.ones((12, 10))},
+            {"mean": np.zeros((12, 10)), "noise": -np.ones((12, 10))},
+        ],
         ids=["no noise", "another shape", "NaN", "negative noise"],
-    )  # fmt: skip
+    )
     def test_an_npz_pedestal_that_does_not_fit(self, photonflow, archive, tmp_path, planes):
         np.savez(tmp_path / "pedestal.npz", **planes)
         outcome = photonflow("process", archive, "--pedestal", "pedestal.npz")
@@ -161,9 +164,16 @@ class TestParameters:
 
     @pytest.mark.parametrize(
         "arguments",
-        [["--cluster-size", "three"], ["--frames", "some"], ["--noise", "loud"], ["--cpus", "0"], ["--cpus", "1", "--gpus", "1"],
-         ["--no-such-option"], ["--scheduler", "tcp://127.0.0.1:1", "--dashboard-address", ":8787"]],
-    )  # fmt: skip
+        [
+            ["--cluster-size", "three"],
+            ["--frames", "some"],
+            ["--noise", "loud"],
+            ["--cpus", "0"],
+            ["--cpus", "1", "--gpus", "1"],
+            ["--no-such-option"],
+            ["--scheduler", "tcp://127.0.0.1:1", "--dashboard-address", ":8787"],
+        ],
+    )
     def test_wrong_usage_is_exit_code_2(self, photonflow, archive, arguments):
         outcome = photonflow("process", archive, *arguments)
         assert outcome.code == 2
@@ -175,9 +185,15 @@ class TestParameters:
 
     @pytest.mark.parametrize(
         "arguments",
-        [["--resume"], ["--on-bad-batch", "skip"], ["--tracking", "chain"], ["--tracking", "off"], ["--warmup", "100"],
-         ["--recentre", "64"]],
-    )  # fmt: skip
+        [
+            ["--resume"],
+            ["--on-bad-batch", "skip"],
+            ["--tracking", "chain"],
+            ["--tracking", "off"],
+            ["--warmup", "100"],
+            ["--recentre", "64"],
+        ],
+    )
     def test_what_is_not_there_yet_is_refused_and_not_ignored(self, photonflow, archive, arguments):
         outcome = photonflow("process", archive, *arguments)
         assert (outcome.code, arguments[0] in outcome.sentence) == (1, True)
@@ -204,9 +220,16 @@ class TestWorkers:
 
     @pytest.mark.parametrize(
         ("text", "said"),
-        [("kind: local-cpu\nworker: 2\n", "'workers'"), ("kind: cloud\n", "cloud"), ("kind: local-cpu\nworkers: 0\n", "workers"),
-         ("kind: existing\n", "scheduler"), ("- 1\n", "keys"), ("{", "YAML"), ("kind: local-cpu\nmemory_limit: lots\n", "lots")],
-    )  # fmt: skip
+        [
+            ("kind: local-cpu\nworker: 2\n", "'workers'"),
+            ("kind: cloud\n", "cloud"),
+            ("kind: local-cpu\nworkers: 0\n", "workers"),
+            ("kind: existing\n", "scheduler"),
+            ("- 1\n", "keys"),
+            ("{", "YAML"),
+            ("kind: local-cpu\nmemory_limit: lots\n", "lots"),
+        ],
+    )
     def test_a_cluster_file_that_means_nothing(self, photonflow, archive, tmp_path, text, said):
         (tmp_path / "cluster.yaml").write_text(text)
         outcome = photonflow("process", archive, "--cluster", "cluster.yaml", "--no-progress")
