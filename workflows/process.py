@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import sys
 import time
@@ -17,28 +16,9 @@ from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute,
 from pipeline.processing import no_gpus
 from workflows.command_line import Interruption, configure_logging, run
 from workflows.dry_run import dry_run
+from workflows.option_values import frame_range, size
 from workflows.progress import RunProgress
 from workflows.run_table import print_result
-
-
-def _size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, int]:
-    """Rows and columns, as in ``3x3``."""
-    match = re.fullmatch(r"(-?\d+)[xX×](-?\d+)", text)
-    if match is None:
-        raise click.BadParameter(f"{text!r} is not rows x columns, such as 3x3", ctx, param)
-    return int(match[1]), int(match[2])
-
-
-def _frame_range(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int | None, int | None]:
-    """A half-open range of frames, as in ``1000:5000``, ``:5000`` or ``1000:``."""
-    if text is None:
-        return None, None
-    match = re.fullmatch(r"(-?\d+)?:(-?\d+)?", text)
-    if match is None:
-        raise click.BadParameter(f"{text!r} is not a range of frames, such as 1000:5000", ctx, param)
-    first, stop = (None if side is None else int(side) for side in match.groups())
-    return first, stop
-
 
 # Options that have their place and are not there yet: each is refused when it asks for more than what happens anyway.
 LATER = {
@@ -61,7 +41,7 @@ LATER = {
 @click.option("--n-sigma", type=float, default=5.0, show_default=True, help="Threshold in noise widths.")
 @click.option(
     "--cluster-size",
-    callback=_size,
+    callback=size,
     default="3x3",
     metavar="ROWSxCOLUMNS",
     show_default=True,
@@ -88,7 +68,7 @@ LATER = {
 )
 @click.option("--mask", metavar="PATH", help="Pixels to leave out (NPY, NPZ or Zarr), beside the archive's own mask.")
 @click.option(
-    "--frames", callback=_frame_range, metavar="A:B", help="Only the frames from A to before B.  [default: all]"
+    "--frames", callback=frame_range, metavar="A:B", help="Only the frames from A to before B.  [default: all]"
 )
 @click.option("--frames-path", metavar="NAME", help="The array of frames inside the archive, where it isn't obvious.")
 @click.option(

@@ -12,7 +12,7 @@ import click
 from frame_archive.simulation import SimulatedDetector
 from pipeline.simulation import simulate_archive
 from workflows.command_line import Interruption, configure_logging, run
-from workflows.process import Pair
+from workflows.option_values import size
 from workflows.progress import RunProgress
 
 
@@ -20,7 +20,14 @@ from workflows.progress import RunProgress
 @click.argument("out", type=click.Path())
 @click.option("--frames", type=click.IntRange(min=1), default=20_000, show_default=True, help="Frames to write.")
 @click.option("--dark", type=click.IntRange(min=0), default=1_000, show_default=True, help="Dark frames to write.")
-@click.option("--shape", type=Pair(), default="400x400", show_default=True, help="Pixels of the detector.")
+@click.option(
+    "--shape",
+    callback=size,
+    default="400x400",
+    metavar="ROWSxCOLUMNS",
+    show_default=True,
+    help="Pixels of the detector.",
+)
 @click.option(
     "--photons-per-frame",
     type=click.FloatRange(min=0),

@@ -1,0 +1,26 @@
+"""Values of options that several commands read in the same way."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+
+def size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, int]:
+    """Rows and columns, as in ``3x3``."""
+    match = re.fullmatch(r"(-?\d+)[xX×](-?\d+)", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not rows x columns, such as 3x3", ctx, param)
+    return int(match[1]), int(match[2])
+
+
+def frame_range(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int | None, int | None]:
+    """A half-open range of frames, as in ``1000:5000``, ``:5000`` or ``1000:``."""
+    if text is None:
+        return None, None
+    match = re.fullmatch(r"(-?\d+)?:(-?\d+)?", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a range of frames, such as 1000:5000", ctx, param)
+    first, stop = (None if side is None else int(side) for side in match.groups())
+    return first, stop
