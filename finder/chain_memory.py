@@ -25,10 +25,8 @@ WORD = 64
 def image_of(shape: tuple[int, int], kernel: Kernel) -> Image:
     """The sizes of frames of `shape` (y, x)."""
     rows, cols = shape
-    padded = _rounded_up(cols, kernel.lanes)
-    stride = _rounded_up(padded + 2 * RING_MARGIN, ALIGNMENT // 4)
-    if stride * 4 % PAGE == 0:
-        stride += ALIGNMENT // 4  # Rows a page apart would compete for the same few places of the first-level cache.
+    padded = _with_rows_apart(_rounded_up(cols, kernel.lanes))
+    stride = _with_rows_apart(_rounded_up(padded + 2 * RING_MARGIN, ALIGNMENT // 4))
     return Image(rows, cols, padded, stride, _rounded_up(padded, WORD) // WORD)
 
 
@@ -79,6 +77,11 @@ def _padded(pixels: NDArray[np.generic], image: Image, kernel: Kernel) -> NDArra
 
 def _rounded_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
+
+
+def _with_rows_apart(floats: int) -> int:
+    """`floats`, or a little more: rows a page apart would compete for the same few places in the first-level cache."""
+    return floats + ALIGNMENT // 4 if floats * 4 % (PAGE // 2) == 0 else floats
 
 
 def _aligned(size: int, dtype: DTypeLike) -> NDArray[np.generic]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,6 +56,7 @@ class CpuChain(Chain):
         self._scratch = scratch_of(self._image, self._kernel)
         self._x0_range = int(pedestal.x0.min()), int(pedestal.x0.max())
         self._clusters_a_frame = FIRST_GUESS * finder.shape[0] * finder.shape[1]
+        self._find_clusters: Callable[..., Any] | None = None
 
     @property
     def pedestal(self) -> Pedestal:
@@ -84,10 +85,11 @@ class CpuChain(Chain):
 
     def _find_in(self, source: Source, kept: KeptClusters) -> None:
         given = source, self._image, self._planes, self._scratch, self._constants
-        find_clusters = compiled(self._kernel, *given, kept.found, kept.room, 0, 0, 0)
+        if self._find_clusters is None:  # The types are the same for all of a chain's frames.
+            self._find_clusters = compiled(self._kernel, *given, kept.found, kept.room, 0, 0, 0)
         frame, row = 0, 0
         while frame < source.n_frames:
-            frame, row, kept.n_found = find_clusters(
+            frame, row, kept.n_found = self._find_clusters(
                 self._kernel, *given, kept.found, kept.room, frame, row, kept.n_found
             )
             if frame < source.n_frames:

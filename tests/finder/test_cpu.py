@@ -130,6 +130,7 @@ def test_compiled_code_is_stored_once_and_a_damaged_store_is_no_error(tmp_path):
     assert "compiled code cannot be stored or loaded" in log
 
 
+@pytest.mark.slow
 def test_without_a_place_to_store_compiled_code_it_is_compiled(tmp_path):
     (tmp_path / "file").touch()
     nowhere = {

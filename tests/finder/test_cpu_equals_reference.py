@@ -14,7 +14,7 @@ from finder import FinderParameters, Pedestal, open_finder
 
 # A kernel is compiled for each window and noise mode, so these come from a small set.
 WINDOWS = [(3, 3), (5, 5), (3, 5), (9, 9), (7, 3)]
-WIDTHS = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65]
+WIDTHS = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 511]
 HEIGHTS = [1, 2, 3, 7, 8, 9, 12, 16, 17, 20]
 DTYPES = ["uint8", "uint16", "uint32", "int16", "int32"]
 
