@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import dask
 import yaml
 from dask.system import CPU_COUNT
 from distributed import Client, Future, LocalCluster, as_completed
@@ -26,6 +27,19 @@ KINDS: tuple[str, ...] = get_args(Kind)
 SECONDS_TO_ANSWER = 10
 SECONDS_FOR_WORKERS = 60
 SECONDS_BETWEEN_LOOKS = 2.0
+
+WORKER_ENVIRONMENT = {
+    # One batch a thread: libraries that start threads of their own within it only get in each other's way.
+    "OMP_NUM_THREADS": 1,
+    "OPENBLAS_NUM_THREADS": 1,
+    "MKL_NUM_THREADS": 1,
+    "RAYON_NUM_THREADS": 1,
+    # Memory that a batch's clusters took is kept for those of the next. Dask tells workers to hand it back to the
+    # system, and getting it anew, page by page, took longer than finding the clusters (glibc only; others ignore it).
+    "MALLOC_ARENA_MAX": 1,
+    "MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "MALLOC_TRIM_THRESHOLD_": 1 << 30,
+}
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,7 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
         with _connect(config.scheduler) as client:
             yield client
         return
-    with _interrupts_ignored():
+    with _interrupts_ignored(), dask.config.set({"distributed.nanny.pre-spawn-environ": WORKER_ENVIRONMENT}):
         cluster = LocalCluster(
             n_workers=config.n_workers,
             threads_per_worker=config.threads,
@@ -116,8 +130,6 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
             memory_limit=config.memory_limit,
             dashboard_address=config.dashboard_address or "127.0.0.1:0",
             silence_logs=logging.ERROR,
-            # One batch a thread: libraries that start threads of their own within it only get in each other's way.
-            env={"RAYON_NUM_THREADS": "1"},
         )
     with cluster, Client(cluster, set_as_default=False) as client:
         yield client
