@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-STORES = {"numpy", "zarr", "xarray", "numcodecs", "google_crc32c", "zarrs"}
+STORES = {"numpy", "zarr", "xarray", "numcodecs", "google_crc32c"}
 MAY_IMPORT = {
     "finder": {"numpy", "numba", "llvmlite"},
     "io/frame_archive": STORES | {"finder", "numba"},
