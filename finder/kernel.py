@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from finder.kernel_steps import (
+from finder.kernel_decide import decide
+from finder.kernel_instructions import (
     copied,
     copy_window_row,
     count_ones,
-    decide,
     lowest_one,
     prefetch,
     prefetch_signal,
-    subtract_row,
 )
+from finder.kernel_subtract import subtract_row
 from finder.kernel_types import RING_MARGIN, RING_ROWS, TILE_ROWS
 from finder.stored_code import OPTIONS
 

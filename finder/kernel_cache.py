@@ -16,7 +16,15 @@ from finder.kernel import find_clusters
 from finder.kernel_types import Kernel
 from finder.stored_code import load_or_compile
 
-SOURCE_FILES = ("simd.py", "kernel_types.py", "kernel_steps.py", "kernel.py", "stored_code.py")
+SOURCE_FILES = (
+    "kernel.py",
+    "kernel_decide.py",
+    "kernel_instructions.py",
+    "kernel_subtract.py",
+    "kernel_types.py",
+    "simd.py",
+    "stored_code.py",
+)
 
 _compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _lock = threading.Lock()
