@@ -5,7 +5,7 @@ pixels, read out by four taps, a quadrant each, with an offset of its own. Towar
 has 50 blank columns, and in the middle two overscan columns a tap. Four frames are of the camera ESIS3 and one of
 ESIS1, whose taps have other offsets; the dark of ESIS3 was taken when its offsets were 30 to 104 ADU lower.
 
-A photon that stays in one pixel gives about 620 to 635 ADU. Most share their charge with neighbours, beyond 3×3 too, so
+A photon that stays in one pixel gives about 625 to 635 ADU. Most share their charge with neighbours, beyond 3×3 too, so
 that the peak of all isolated clusters stands lower and is broad.
 """
 
