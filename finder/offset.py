@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, typeof
+
+from finder.stored_code import load_or_compile
 
 if TYPE_CHECKING:
     from finder.pedestal import Pedestal
@@ -91,13 +95,21 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     # values differ are searched.
     lowest = int(frames.min())
     bits = (int(frames.max()) - lowest).bit_length()
-    unsigned = frames.reshape(len(frames), -1).view(f"u{frames.dtype.itemsize}")
-    found = _lower_median(unsigned, unsigned.dtype.type(lowest & (2 ** (8 * frames.dtype.itemsize) - 1)), bits)
+    flat = np.require(frames.reshape(len(frames), -1), requirements=["C", "W"])
+    unsigned = flat.view(f"u{frames.dtype.itemsize}")
+    wrapped = unsigned.dtype.type(lowest & (2 ** (8 * frames.dtype.itemsize) - 1))
+    found = _compiled_lower_median(unsigned.dtype)(unsigned, wrapped, bits)
     median: npt.NDArray[np.int64] = lowest + found.astype(np.int64).reshape(frames.shape[1:])
     return median
 
 
-@njit(nogil=True, cache=True)
+@cache
+def _compiled_lower_median(dtype: np.dtype[np.unsignedinteger[Any]]) -> Callable[..., Any]:
+    arguments = (np.zeros((1, 1), dtype), dtype.type(0), 0)
+    signature = tuple(typeof(argument) for argument in arguments)
+    return load_or_compile(_lower_median, "lower_median", signature, "the median of a batch's first frames")
+
+
 def _lower_median(values, lowest, bits):  # type: ignore[no-untyped-def]
     """Bit by bit from the top: the largest m that has at most (n − 1) // 2 values below it is the lower median."""
     n_frames, n_pixels = values.shape
@@ -125,7 +137,7 @@ def _lower_median(values, lowest, bits):  # type: ignore[no-untyped-def]
     return median
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _count_below(row, limit, count):  # type: ignore[no-untyped-def]
     for i in range(_PIXELS_AT_A_TIME):
         count[i] += row[i] < limit[i]

@@ -18,6 +18,18 @@ logger = logging.getLogger(__name__)
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
+def stored_njit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Numba's `njit` for a small function that is only ever called with arguments of one type each.
+
+    Its code is stored on disk where there is a place for it, and compiled in each process where there is none.
+    """
+    try:
+        compiled: Callable[..., Any] = njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # Neither beside the source nor in the user's cache can anything be written.
+        compiled = njit(**OPTIONS)(function)
+    return compiled
+
+
 def load_or_compile(
     function: Callable[..., Any], name: str, signature: tuple[Any, ...], description: str
 ) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 import dask
 import yaml
 from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
 from distributed import Client, Future, LocalCluster, as_completed
 
 from pipeline.errors import ClusterUnavailableError
@@ -71,6 +72,11 @@ class ClusterConfig:
             raise ValueError(f"workers: {self.workers!r} were asked for, and it takes at least 1")
         if type(self.threads) is not int or self.threads < 1:
             raise ValueError(f"threads: {self.threads!r} were asked for, and it takes at least 1")
+        try:
+            if self.memory_limit != "auto":
+                parse_bytes(self.memory_limit)
+        except (ValueError, AttributeError, TypeError) as error:
+            raise ValueError(f"memory_limit: {self.memory_limit!r} is no size, such as 4 GiB, nor auto") from error
         if self.kind == "existing" and not self.scheduler:
             raise ValueError("kind 'existing' needs the address of the scheduler (scheduler: tcp://host:8786)")
         if self.dashboard_address is not None and find_spec("bokeh") is None:
@@ -129,7 +135,8 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
             host="127.0.0.1",
             memory_limit=config.memory_limit,
             dashboard_address=config.dashboard_address or "127.0.0.1:0",
-            silence_logs=logging.ERROR,
+            # What fails on a worker reaches the client as an exception; the log would say it again, with tracebacks.
+            silence_logs=logging.CRITICAL,
         )
     with cluster, Client(cluster, set_as_default=False) as client:
         yield client

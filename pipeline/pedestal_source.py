@@ -164,9 +164,11 @@ def _from_path(path: str, archive: FrameArchive, n_samples: int) -> PedestalSour
 
 def _from_npz(path: str, n_samples: int) -> Pedestal:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            planes = [file[name] for name in ("mean", "noise")]
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+        # NumPy leaves a file open that it can't read, so it is opened here.
+        with Path(path).open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            planes = [loaded[name] for name in ("mean", "noise")]
+    except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"--pedestal {path} is no NPZ file with arrays `mean` and `noise` (y, x) in ADU: "
             "np.savez(path, mean=mean, noise=noise) writes one"

@@ -55,10 +55,11 @@ def _load(path: str) -> npt.NDArray[Any]:
 
 
 def _from_numpy(path: str) -> npt.NDArray[Any]:
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded:
+    # NumPy leaves a file open that it can't read, so it is opened here.
+    with Path(path).open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
         name = next((name for name in _NAMES if name in loaded.files), _NAMES[0])
         plane: npt.NDArray[Any] = loaded[name]
         return plane

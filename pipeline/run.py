@@ -21,6 +21,7 @@ from finder import Pedestal
 from finder.offset import offset_by_chance
 from pipeline import provenance
 from pipeline.clusters import count_workers, require_photonflow
+from pipeline.errors import BatchError
 from pipeline.pedestal_source import train_pedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun
 from pipeline.submission import RunProgress, RunRecord, Submission
@@ -97,6 +98,8 @@ def execute(
         submitted = time.perf_counter()
         submission = Submission(client, setup.run_id, prepared.plan, layout.rows_per_chunk, WINDOW, on_progress)
         record = submission.run()
+    except BatchError as error:
+        raise BatchError(f"{error}; what is at {prepared.out} is unfinished, run again with --overwrite") from error
     finally:
         client.unregister_worker_plugin(plugin_name(setup.run_id))
     counts = [count for count in record.counts if count is not None]

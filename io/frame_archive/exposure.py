@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from finder.stored_code import stored_njit
 
 _INDEX_BITS = 14
 _FRACTION_BITS = 32 - _INDEX_BITS
@@ -80,7 +81,7 @@ def _normal() -> Plane:
     return np.array([-math.inf, *inner, math.inf], np.float32)
 
 
-@njit(nogil=True, cache=True)
+@stored_njit
 def _expose(
     key: Any,
     pedestal: Any,
@@ -102,14 +103,14 @@ def _expose(
             frame[y, x] = np.uint16(min(max(np.rint(analog[y, x]), np.float32(0)), adc_max))
 
 
-@njit(nogil=True, cache=True)
+@stored_njit
 def _bits(counter: Any) -> Any:
     counter = (counter ^ (counter >> np.uint64(30))) * _MIX_1
     counter = (counter ^ (counter >> np.uint64(27))) * _MIX_2
     return counter ^ (counter >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True)
+@stored_njit
 def _add_noise(key: Any, normal: Any, pedestal: Any, noise: Any, analog: Any) -> None:
     counter, rare = key, ~key
     bits = np.uint64(0)
@@ -135,7 +136,7 @@ def _add_noise(key: Any, normal: Any, pedestal: Any, noise: Any, analog: Any) ->
             analog[y, x] = pedestal[y, x] + noise[y, x] * value
 
 
-@njit(nogil=True, cache=True)
+@stored_njit
 def _tail(counter: Any, start: Any) -> Any:
     """Draw from the normal distribution beyond `start` (G. Marsaglia, Technometrics 6, 1964)."""
     while True:
@@ -148,7 +149,7 @@ def _tail(counter: Any, start: Any) -> Any:
             return counter, np.float32(start + beyond)
 
 
-@njit(nogil=True, cache=True)
+@stored_njit
 def _add_photons(photon_x: Any, photon_y: Any, energy: Any, sigma: Any, gain: Any, analog: Any) -> None:
     """Share each photon's charge among the pixels that its cloud reaches."""
     rows, columns = analog.shape
@@ -169,7 +170,7 @@ def _add_photons(photon_x: Any, photon_y: Any, energy: Any, sigma: Any, gain: An
                 analog[y, x] += gain[y, x] * share * share_x[x - first_x]
 
 
-@njit(nogil=True, cache=True)
+@stored_njit
 def _fraction(centre: Any, extent: Any, scale: Any) -> Any:
     """Integrate a unit Gaussian at 0 over the pixel of width 1 at `centre`."""
     above = math.erf((centre + 0.5) * scale) if centre + 0.5 < extent else 1.0

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import zarr
 
+from cluster_store import dataset_status
 from frame_archive import create_archive
 
 
@@ -238,6 +239,33 @@ class TestWorkers:
     def test_a_cluster_file_that_is_not_there_and_a_name_that_is_none(self, photonflow, archive):
         assert "my.yaml" in photonflow("process", archive, "--cluster", "my.yaml").sentence
         assert "local-cpu" in photonflow("process", archive, "--cluster", "moon").sentence
+
+
+class TestDamage:
+    """What only shows while the frames are read: what was begun is there, marked as unfinished, and says so."""
+
+    def test_a_flipped_bit_stops_the_run_and_names_batch_frames_and_file(self, python_m, archive):
+        chunk = archive / "frames" / "c" / "1" / "0" / "0"
+        flipped = bytearray(chunk.read_bytes())
+        flipped[len(flipped) // 2] ^= 4
+        chunk.write_bytes(flipped)
+        outcome = python_m("process", archive, "--batch-size", 10, "--cpus", 1, "--no-progress")
+        assert outcome.code == 1
+        for said in ("batch 2 (frames 20:30)", str(chunk), "frames 20:30", "--overwrite"):
+            assert said in outcome.sentence
+        assert dataset_status(archive.with_name("a.clusters.zarr")) == "running"
+
+    def test_a_chunk_cut_short_stops_the_run(self, python_m, archive):
+        chunk = archive / "frames" / "c" / "0" / "0" / "0"
+        chunk.write_bytes(chunk.read_bytes()[:-100])
+        outcome = python_m("process", archive, "--batch-size", 10, "--cpus", 1, "--no-progress")
+        assert (outcome.code, str(chunk) in outcome.sentence) == (1, True)
+
+    def test_a_missing_dark_chunk_stops_the_run_before_anything_is_written(self, python_m, archive):
+        (archive / "dark" / "c" / "2" / "0" / "0").unlink()
+        outcome = python_m("process", archive, "--cpus", 1, "--no-progress")
+        assert (outcome.code, "dark" in outcome.sentence, "c/2/0/0" in outcome.sentence) == (1, True, True)
+        assert not list(archive.parent.glob("*.clusters.zarr"))
 
 
 class TestOutput:
