@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from finder import DarkSums, Pedestal, open_finder
+from finder import DarkSums, Pedestal, open_finder, rounded
+from pipeline.found import narrowed
 from pipeline.pedestal_source import ReadyPedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun
 
@@ -52,21 +54,23 @@ def forecast(prepared: PreparedRun) -> Forecast:
     start, stop = next(iter(islice(archive.blocks(plan.first_frame, plan.stop_frame, max_bytes=BLOCK_BYTES), 1)))
     frames = np.empty((stop - start, *archive.frame_shape), archive.dtype)
     archive.read(start, stop, frames)
-    clusters_a_frame = len(finder.find(frames, pedestal)) / len(frames)
-    rows, columns = prepared.options.parameters.cluster_size
-    # The signal, the frame's index, the centre.
-    cluster_bytes = rows * columns * 4 + 4 + 2 * np.dtype(prepared.layout.position_dtype).itemsize
+    found = finder.find(frames, pedestal)
+    clusters_a_frame = len(found) / len(frames)
+    # Of a cluster: the signal, the frame's index, the centre.
+    pixels = math.prod(prepared.layout.cluster_size)
+    signal = narrowed(rounded(found.signal, np.dtype(prepared.layout.signal_dtype)))
+    written, held = (pixels * itemsize + 4 + 2 * found.x.itemsize for itemsize in (4, signal.itemsize))
     batch_frames = min(plan.batch_size, plan.n_frames)
     return Forecast(
         clusters_a_frame=clusters_a_frame,
         frames_tried=len(frames),
         read_bytes=archive.stored_bytes(plan.first_frame, plan.stop_frame),
         decoded_bytes=plan.n_frames * archive.frame_nbytes,
-        write_bytes=round(clusters_a_frame * plan.n_frames * cluster_bytes),
+        write_bytes=round(clusters_a_frame * plan.n_frames * written),
         worker_bytes=PROCESS_BYTES
         + 2 * frames.nbytes
         + _state_bytes(archive.frame_shape)
-        + round(BATCHES_HELD * clusters_a_frame * batch_frames * cluster_bytes),
+        + round(BATCHES_HELD * clusters_a_frame * batch_frames * held),
     )
 
 

@@ -30,7 +30,7 @@ from cluster_store import ClusterWriter, DatasetLayout, FrameStatus
 from finder import Finder, FinderParameters, Pedestal, open_finder, rounded
 from finder.offset import OffsetMeter, lower_median
 from frame_archive import ArchiveAddress, FrameArchive
-from pipeline.found import ClusterRows, Edges, FoundBatch
+from pipeline.found import ClusterRows, Edges, FoundBatch, narrowed
 from pipeline.plan import Batch, RowSpan
 
 
@@ -170,15 +170,11 @@ def find_batch(run_id: str, batch: Batch) -> _Found:
             found = chain.find(frames)
             first = start - batch.start
             clusters_in_frame[first : first + len(frames)] = found.n_clusters
-            rows = ClusterRows(
-                # Frames are counted along the dataset.
-                found.frame_index + np.uint32(start - run.layout.first_frame),
-                found.y,
-                found.x,
-                rounded(found.signal, np.dtype(run.layout.signal_dtype)),
-            )
-            blocks.append(rows)
-            digest.add(rows)
+            signal = rounded(found.signal, np.dtype(run.layout.signal_dtype))
+            digest.add(y=found.y, x=found.x, signal=signal)
+            # Frames are counted along the dataset.
+            frame_index = found.frame_index + np.uint32(start - run.layout.first_frame)
+            blocks.append(ClusterRows(frame_index, found.y, found.x, narrowed(signal)))
     with clock.stage("find"):
         movement = pedestal_movement(run.pedestal, chain.pedestal)
         before = offset.value()
@@ -264,9 +260,9 @@ class _ClusterDigest:
     def __init__(self) -> None:
         self._columns = {name: xxhash.xxh3_128() for name in ("y", "x", "signal")}
 
-    def add(self, rows: ClusterRows) -> None:
-        for name, column in self._columns.items():
-            column.update(np.ascontiguousarray(getattr(rows, name)).data)
+    def add(self, **columns: npt.NDArray[Any]) -> None:
+        for name, values in columns.items():
+            self._columns[name].update(np.ascontiguousarray(values).data)
 
     def hexdigest(self, clusters_in_frame: npt.NDArray[np.uint32]) -> str:
         whole = xxhash.xxh3_128(clusters_in_frame.data)
@@ -294,7 +290,7 @@ def _write(run_id: str, batch: int, first_row: int, parts: Iterator[ClusterRows]
     with context_meter.meter("write"):
         for rows in parts:
             if len(rows):
-                writer.write_clusters(first_row, rows.frame_index, rows.y, rows.x, rows.signal)
+                signal = rows.signal.astype(writer.layout.signal_dtype, copy=False)
+                nbytes += writer.write_clusters(first_row, rows.frame_index, rows.y, rows.x, signal).raw
                 first_row += len(rows)
-                nbytes += rows.__sizeof__()
     return BatchWrite(batch, nbytes, time.perf_counter() - begin)

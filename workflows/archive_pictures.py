@@ -20,7 +20,7 @@ def draw_archive(archive: FrameArchive, folder: Path) -> list[str]:
     Raises:
         ArchiveError: A chunk is missing or damaged.
     """
-    origin = archive.address.path
+    origin = Path(archive.address.path).name
     if archive.n_dark >= 2:
         n = min(archive.n_dark, DARKS_USED)
         pedestal = Pedestal.from_dark(archive.read_dark(0, n))

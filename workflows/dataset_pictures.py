@@ -21,7 +21,8 @@ POINTS_OF_RATE = 300
 def draw_dataset(clusters: xr.Dataset, path: str, folder: Path) -> list[str]:
     """Draw `hit_map.png`, `spectrum.png` and `rate.png` into `folder` and return their paths."""
     rows, columns = clusters.attrs["cluster_size"]
-    origin = f"{path} · {rows}×{columns} windows"
+    # The name alone: a picture goes further than the folders it was made in.
+    origin = f"{Path(path).name} · {rows}×{columns} windows"
     if "n_sigma" in clusters.attrs:
         origin += f", threshold {clusters.attrs['n_sigma']:g}σ"
     return [
@@ -64,7 +65,7 @@ def _spectrum(clusters: xr.Dataset) -> Figure:
     _mark_peak(axes, spectrum)
     if spectrum.attrs["above"]:
         note = f"{spectrum.attrs['above']:,} clusters above the range"
-        axes.text(0.99, 0.02, note, ha="right", va="bottom", transform=axes.transAxes, fontsize=7, color="0.35")
+        axes.text(0.99, 0.98, note, ha="right", va="top", transform=axes.transAxes, fontsize=7, color="0.35")
     return figure
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.found import ClusterRows, FoundBatch
+from pipeline.found import ClusterRows, FoundBatch, narrowed
 
 
 def rows(first: int, n: int) -> ClusterRows:
@@ -47,3 +49,25 @@ def test_a_copied_part_does_not_keep_the_whole_alive():
     part = whole[:3].copy()
     assert part.signal.base is None
     np.testing.assert_array_equal(part.signal, whole.signal[:3])
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(32767, np.int16), (-32768, np.int16), (32768, np.int32), (-32769, np.int32)]
+)
+def test_a_signal_is_held_in_half_the_memory_only_where_it_fits(value, dtype):
+    signal = np.array([[[0, 1, -1], [value, 5, 6], [7, 8, 9]]], np.int32)
+    narrow = narrowed(signal)
+    assert narrow.dtype == dtype
+    np.testing.assert_array_equal(narrow, signal)
+
+
+def test_a_float_signal_is_held_as_it_is():
+    signal = np.ones((2, 3, 3), np.float32)
+    assert narrowed(signal) is signal
+
+
+def test_parts_of_different_width_are_joined_without_a_change_of_value():
+    wide = rows(40_000, 3)
+    small = replace(wide, signal=(wide.signal - 40_000).astype(np.int16))
+    joined = ClusterRows.concatenate([small, wide])
+    np.testing.assert_array_equal(joined.signal[:, 0, 0], [0, 1, 2, 40_000, 40_001, 40_002])

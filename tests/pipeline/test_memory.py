@@ -1,0 +1,30 @@
+"""Memory: a worker streams its batch, and stays below what a dry run says."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+
+from frame_archive.simulation import SimulatedDetector
+from pipeline import ClusterConfig, RunOptions, execute, open_cluster, prepare
+from pipeline.forecast import forecast
+from pipeline.simulation import simulate_archive
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.slow
+def test_a_worker_stays_below_one_gigabyte_at_the_defaults_and_below_the_forecast(tmp_path):
+    # Three batches a worker: one being found while one is held and one is written.
+    simulate_archive(tmp_path / "a.zarr", SimulatedDetector(), n_frames=12_000, n_dark=200)
+    prepared = prepare(RunOptions(str(tmp_path / "a.zarr")))
+    expected = forecast(prepared)
+    assert expected.decoded_bytes == 12_000 * 320_000
+    with open_cluster(ClusterConfig(workers=2)) as client:
+        result = execute(prepared, client)
+        peaks = client.run(peak_bytes)
+    assert result.summary.clusters == pytest.approx(12_000 * expected.clusters_a_frame, rel=0.02)
+    assert max(peaks.values()) < min(1e9, expected.worker_bytes)
