@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -19,16 +20,31 @@ if TYPE_CHECKING:
 
 FRAMES_OF_OFFSET = 64
 _FEWEST_VALUES = 1000
+# A pixel's median of so many frames lies within one noise width by more than four of its standard deviations.
+_FEWEST_FRAMES_OF_A_PIXEL = 32
 # Pixels whose values are searched at a time: their counts stay in the first-level cache.
 _PIXELS_AT_A_TIME = 2048
+
+
+@dataclass(frozen=True)
+class Offset:
+    """How far a pedestal is off before a batch; a pixel's own offset is (its lower median − trained mean) / noise.
+
+    Args:
+        median: Median over pixels of their offsets, in noise widths; NaN if no pixel counts.
+        pixels_off: Share of pixels, 0 to 1, that are more than one noise width off: shows a part of a detector (one
+            tap, one module) that the median does not. NaN if no pixel counts.
+    """
+
+    median: float
+    pixels_off: float
 
 
 class OffsetMeter:
     """Measures how far a pedestal is off before a batch, from the batch's first 64 frames.
 
-    The offset is the median over pixels of (lower median of the pixel's values − trained mean) / trained noise, in
-    noise widths. A median does not mind the photons as long as a pixel is hit in fewer than half of the frames. Pixels
-    that are masked or have no noise don't count.
+    A median over frames does not mind the photons as long as a pixel is hit in fewer than half of them. Pixels that are
+    masked or have no noise don't count.
 
     Args:
         pedestal: The trained pedestal.
@@ -52,34 +68,36 @@ class OffsetMeter:
         self._frames[self._n_frames : self._n_frames + wanted] = frames[:wanted]
         self._n_frames += wanted
 
-    def value(self) -> float:
-        """The offset in noise widths; NaN without frames or without a pixel that counts."""
+    def offset(self) -> Offset:
+        """The offset from the frames so far."""
         if self._frames is None or self._n_frames == 0 or not self._counts.any():
-            return float("nan")
+            return Offset(math.nan, math.nan)
         median = lower_median(self._frames[: self._n_frames])
-        offset = (median - self._mean.astype(np.float64))[self._counts] / self._noise[self._counts]
-        return float(np.median(offset))
+        offsets = (median - self._mean.astype(np.float64))[self._counts] / self._noise[self._counts]
+        return Offset(float(np.median(offsets)), float((np.abs(offsets) > 1).mean()))
 
 
-def offset_by_chance(n_frames: int, n_pixels: int) -> float:
-    """The largest offset, in noise widths, that a pedestal which fits is likely to show.
+def offset_by_chance(n_frames: int, n_pixels: int) -> Offset:
+    """The most that a pedestal which fits is likely to show.
 
     The lower median of an even number n of values lies below the middle, at the expected place of the n/2-th of n
-    normal values (Blom 1958: the quantile (k − 3/8) / (n + 1/4)); and medians of few values scatter: five of their
-    standard deviations, each median widening that of a mean by √(π/2).
+    normal values (Blom 1958: the quantile (k − 3/8) / (n + 1/4)); and medians of few values scatter, by √(π/2) times
+    what a mean of them would.
 
     Args:
         n_frames: Frames of the batch; from the 64th on they don't matter.
         n_pixels: Pixels that count.
 
     Returns:
-        The offset; infinite where values are so few that one photon among them could pass for an offset.
+        The median with five of its standard deviations, infinite where values are so few that one photon among them
+        could pass for an offset; and no pixels off, or infinitely many where frames are too few to judge single pixels.
     """
     n = min(n_frames, FRAMES_OF_OFFSET)
     if n * n_pixels < _FEWEST_VALUES:
-        return math.inf
+        return Offset(math.inf, math.inf)
     lower = 0.0 if n % 2 else -NormalDist().inv_cdf((n / 2 - 0.375) / (n + 0.25))
-    return lower + 5 * (math.pi / 2) / math.sqrt(n * n_pixels)
+    median = lower + 5 * (math.pi / 2) / math.sqrt(n * n_pixels)
+    return Offset(median, 0.0 if n >= _FEWEST_FRAMES_OF_A_PIXEL else math.inf)
 
 
 def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:

@@ -18,7 +18,7 @@ from distributed import Client
 
 from cluster_store import create_dataset, finish_dataset, write_pedestal, write_table
 from finder import Pedestal
-from finder.offset import offset_by_chance
+from finder.offset import Offset, offset_by_chance
 from pipeline import provenance
 from pipeline.clusters import count_workers, require_photonflow
 from pipeline.errors import BatchError
@@ -28,6 +28,8 @@ from pipeline.submission import RunProgress, RunRecord, Submission
 from pipeline.worker import BatchCount, RunPlugin, RunSetup, plugin_name
 from roofline import StageUse, ThroughputSummary
 
+# More pixels than this being off is not a matter of bad pixels.
+SHARE_OF_BAD_PIXELS = 0.02
 # Batches in flight a worker thread: one at work, and one to follow it without a pause.
 WINDOW = 2
 
@@ -173,10 +175,16 @@ def _write_tables(out: str, counts: list[BatchCount], record: RunRecord) -> None
                     units="noise widths",
                 ),
                 "offset": column(
-                    [c.offset for c in counts],
+                    [c.offset.median for c in counts],
                     "f8",
                     long_name="offset of the frames from the pedestal before the batch, median over pixels",
                     units="noise widths",
+                ),
+                "pixels_off": column(
+                    [c.offset.pixels_off for c in counts],
+                    "f8",
+                    long_name="share of pixels more than one noise width off before the batch",
+                    units="1",
                 ),
             }
         ),
@@ -200,7 +208,8 @@ def _summary(
             StageUse("write", sum(record.write_seconds), sum(record.write_bytes)),
         ),
         movement=_largest([count.movement for count in counts]),
-        offset=_largest([count.offset for count in counts]),
+        offset=_largest([count.offset.median for count in counts]),
+        pixels_off=_largest([count.offset.pixels_off for count in counts]),
     )
 
 
@@ -213,18 +222,23 @@ def _warn_if_stale(counts: list[BatchCount], prepared: PreparedRun, pedestal: Pe
     rows, columns = prepared.options.parameters.cluster_size
     n_pixels = int((pedestal.noise > 0).sum())
     # The window's sum is off by area · offset, and its threshold is n_sigma · √area noise widths.
-    tolerable = 1 / math.sqrt(rows * columns)
-    stale = [
-        count
-        for count in counts
-        if abs(count.offset) > tolerable + offset_by_chance(count.batch.n_frames, n_pixels)  # False for NaN
-    ]
+    tolerable = Offset(1 / math.sqrt(rows * columns), SHARE_OF_BAD_PIXELS)
+
+    def is_stale(count: BatchCount) -> bool:
+        chance = offset_by_chance(count.batch.n_frames, n_pixels)
+        return (
+            abs(count.offset.median) > tolerable.median + chance.median
+            or count.offset.pixels_off > tolerable.pixels_off + chance.pixels_off
+        )
+
+    stale = [count for count in counts if is_stale(count)]
     if stale:
-        worst = max(stale, key=lambda count: abs(count.offset))
+        worst = max(stale, key=lambda count: abs(count.offset.median))
         warnings.warn(
-            f"the pedestal ({prepared.pedestal}) does not fit {len(stale)} of {len(counts)} batches, worst "
-            f"{worst.batch}, whose frames are {worst.offset:+.2f} noise widths off: clusters are lost or made up "
-            "there; give newer darks with --pedestal, or --pedestal first:N",
+            f"the pedestal ({prepared.pedestal}) does not fit {len(stale)} of {len(counts)} batches; in the worst, "
+            f"{worst.batch}, the median pixel is {worst.offset.median:+.2f} noise widths off and "
+            f"{worst.offset.pixels_off:.1%} of all are off by more than one: clusters are lost or made up there; give "
+            "newer darks with --pedestal, or --pedestal first:N",
             StalePedestalWarning,
             stacklevel=3,
         )

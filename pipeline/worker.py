@@ -28,7 +28,7 @@ from distributed.metrics import context_meter
 
 from cluster_store import ClusterWriter, DatasetLayout, FrameStatus
 from finder import Finder, FinderParameters, Pedestal, open_finder, rounded
-from finder.offset import OffsetMeter, lower_median
+from finder.offset import Offset, OffsetMeter, lower_median
 from frame_archive import ArchiveAddress, FrameArchive
 from pipeline.found import ClusterRows, Edges, FoundBatch, narrowed
 from pipeline.plan import Batch, RowSpan
@@ -74,7 +74,7 @@ class BatchCount:
         read_bytes: Bytes of decoded frames.
         find_seconds: Time for finding, in s.
         movement: See :func:`pedestal_movement`.
-        offset: The pedestal's offset before the batch (see :class:`finder.offset.OffsetMeter`).
+        offset: The pedestal's offset before the batch.
         digest: xxh3-128 of the batch's clusters, whatever the blocks in which it was read.
     """
 
@@ -86,7 +86,7 @@ class BatchCount:
     read_bytes: int
     find_seconds: float
     movement: float
-    offset: float
+    offset: Offset
     digest: str
 
 
@@ -177,7 +177,7 @@ def find_batch(run_id: str, batch: Batch) -> _Found:
             blocks.append(ClusterRows(frame_index, found.y, found.x, narrowed(signal)))
     with clock.stage("find"):
         movement = pedestal_movement(run.pedestal, chain.pedestal)
-        before = offset.value()
+        before = offset.offset()
     clusters = FoundBatch(blocks, template=blocks[0][:0])
     count = BatchCount(
         batch=batch,

@@ -56,7 +56,9 @@ class ThroughputSummary:
         stages: The use of each stage.
         movement: Signed movement of the pedestal within a batch, in noise widths: of the batch where its size is
             largest (see ``pipeline.worker.pedestal_movement``); NaN without batches.
-        offset: The pedestal's offset before a batch, in noise widths: of the batch where its size is largest.
+        offset: The pedestal's offset before a batch, median over pixels, in noise widths: of the batch where its size
+            is largest.
+        pixels_off: Share of pixels more than one noise width off before a batch: of the batch where it is largest.
         frames_lost: Frames that are not in the dataset because they could not be read or processed.
     """
 
@@ -69,6 +71,7 @@ class ThroughputSummary:
     stages: tuple[StageUse, ...]
     movement: float
     offset: float
+    pixels_off: float
     frames_lost: int = 0
 
     @property

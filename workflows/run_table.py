@@ -38,6 +38,7 @@ def _totals(summary: ThroughputSummary) -> Table:
     )
     totals.add_row("frames/s", _number(summary.frames_a_second, ",.0f"), "")
     totals.add_row("pedestal off", _number(summary.offset, "+.3f"), "noise widths before a batch, at worst")
+    totals.add_row("pixels off", _number(summary.pixels_off, ".2%"), "by more than one noise width, at worst")
     totals.add_row("pedestal moved", _number(summary.movement, "+.3f"), "noise widths within a batch, at most")
     return totals
 

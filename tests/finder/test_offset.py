@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from finder import Pedestal
-from finder.offset import OffsetMeter, lower_median, offset_by_chance
+from finder.offset import Offset, OffsetMeter, lower_median, offset_by_chance
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, np.uint32, np.int32])
@@ -32,13 +32,22 @@ def measured(mean_shift, n_frames=64, masked=None, noise=None):
     meter = OffsetMeter(pedestal, masked)
     for start in range(0, n_frames, 20):
         meter.add(frames[start : start + 20])
-    return meter.value()
+    return meter.offset()
 
 
 def test_a_shift_of_the_frames_is_measured_in_noise_widths():
-    assert measured(0) == pytest.approx(0, abs=0.05)
-    assert measured(12) == pytest.approx(1.5, abs=0.05)
-    assert measured(-12) == pytest.approx(-1.5, abs=0.05)
+    assert measured(0).median == pytest.approx(0, abs=0.05)
+    assert measured(12).median == pytest.approx(1.5, abs=0.05)
+    assert measured(-12).median == pytest.approx(-1.5, abs=0.05)
+    assert (measured(0).pixels_off, measured(16).pixels_off) == (0, 1)
+
+
+def test_a_part_of_the_detector_that_is_off_shows_where_the_median_does_not():
+    shift = np.zeros((40, 50))
+    shift[20:, 25:] = 100
+    offset = measured(shift)
+    assert offset.median == pytest.approx(0, abs=0.1)
+    assert offset.pixels_off == 0.25
 
 
 def test_only_the_first_64_frames_count():
@@ -46,7 +55,7 @@ def test_only_the_first_64_frames_count():
     meter = OffsetMeter(pedestal)
     meter.add(np.full((64, 2, 2), 105, np.uint16))
     meter.add(np.full((1000, 2, 2), 900, np.uint16))
-    assert meter.value() == pytest.approx(0.5)
+    assert meter.offset().median == pytest.approx(0.5)
 
 
 def test_masked_pixels_and_pixels_without_noise_do_not_count():
@@ -55,22 +64,25 @@ def test_masked_pixels_and_pixels_without_noise_do_not_count():
     noise[:, :25] = 0
     masked = np.zeros(shape, bool)
     masked[:, 25:] = True
-    assert math.isfinite(measured(0, noise=noise))
-    assert math.isfinite(measured(0, masked=masked))
-    assert math.isnan(measured(0, noise=noise, masked=masked))
+    assert math.isfinite(measured(0, noise=noise).median)
+    assert math.isfinite(measured(0, masked=masked).median)
+    assert math.isnan(measured(0, noise=noise, masked=masked).median)
+    assert math.isnan(measured(0, noise=noise, masked=masked).pixels_off)
 
 
 def test_without_frames_there_is_no_offset():
-    assert math.isnan(OffsetMeter(Pedestal.from_mean_and_noise(np.ones((1, 1)), np.ones((1, 1)))).value())
+    meter = OffsetMeter(Pedestal.from_mean_and_noise(np.ones((1, 1)), np.ones((1, 1))))
+    assert math.isnan(meter.offset().median)
 
 
-@pytest.mark.parametrize("n_frames", [1, 2, 3, 4, 10, 64])
+@pytest.mark.parametrize("n_frames", [1, 2, 3, 4, 10, 32, 64])
 def test_what_chance_allows_holds_for_frames_that_fit(n_frames):
-    # Of 2 000 pixels with n frames each, and of the same as seen from a lower median of few values.
-    assert abs(measured(0, n_frames)) <= offset_by_chance(n_frames, 2000)
-    assert offset_by_chance(n_frames, 2000) < 0.8
-    assert offset_by_chance(64, 160_000) < 0.03
+    offset, chance = measured(0, n_frames), offset_by_chance(n_frames, 2000)
+    assert abs(offset.median) <= chance.median < 0.8
+    assert chance.pixels_off == (0 if n_frames >= 32 else math.inf)
+    if n_frames >= 32:
+        assert offset.pixels_off == 0
 
 
 def test_few_values_tell_nothing():
-    assert offset_by_chance(1, 1) == offset_by_chance(0, 160_000) == math.inf
+    assert offset_by_chance(1, 1) == offset_by_chance(0, 160_000) == Offset(math.inf, math.inf)

@@ -141,11 +141,11 @@ class TestPedestal:
     """Where the pedestal comes from."""
 
     def test_the_first_frames_can_serve_as_darks_and_are_left_out(self, clients, make_archive):
-        archive = make_archive(n_dark=0, photons=0.2)
-        clusters = run(archive, clients(2), batch_size=10, pedestal="first:30")
-        as_dark = replace(archive, dark=archive.frames[:30])
-        assert_same_clusters(clusters, as_dark.reference(10, first=30))
-        assert clusters.attrs["first_frame"] == 30
+        archive = make_archive(n_frames=130, n_dark=0, photons=0.2)
+        clusters = run(archive, clients(2), batch_size=10, pedestal="first:100")
+        as_dark = replace(archive, dark=archive.frames[:100])
+        assert_same_clusters(clusters, as_dark.reference(10, first=100))
+        assert clusters.attrs["first_frame"] == 100
 
     def test_another_archives_darks_an_npz_an_earlier_output_and_a_pedestal_give_the_same(
         self, clients, make_archive, tmp_path
@@ -163,8 +163,8 @@ class TestPedestal:
         assert earlier.sizes["cluster"] > 0
 
     def test_mean_and_noise_are_taken_from_npz_and_zarr(self, clients, make_archive, tmp_path):
-        archive = make_archive(n_dark=0)
-        mean, noise = np.full((20, 30), 4600.25), np.full((20, 30), 11.0)
+        archive = make_archive(n_dark=0, photons=0.2)
+        mean, noise = archive.frames.mean(0), np.full((20, 30), 11.0)
         np.savez(tmp_path / "pedestal.npz", mean=mean, noise=noise)
         xr.Dataset({"mean": (("y", "x"), mean), "noise": (("y", "x"), noise)}).to_zarr(
             tmp_path / "pedestal.zarr", consolidated=False
@@ -181,11 +181,20 @@ class TestPedestal:
         good = Pedestal.from_dark(archive.dark)
         run(archive, clients(2), batch_size=50, pedestal=good)
         stale = Pedestal.from_mean_and_noise(good.mean - 4, good.noise)
-        with pytest.warns(StalePedestalWarning, match=r"batch \d .*\+0\.[78]\d noise widths off"):
+        with pytest.warns(StalePedestalWarning, match=r"batch \d .* \+0\.[78]\d noise widths off"):
             run(archive, clients(2), batch_size=50, pedestal=stale)
         offset = xr.open_zarr(archive.out, group="pedestal").offset
         assert offset.shape == (2,)
         assert float(abs(offset - 0.8).max()) < 0.1
+
+    def test_a_stale_part_of_the_detector_is_warned_of(self, clients, make_archive):
+        archive = make_archive()
+        good = Pedestal.from_dark(archive.dark)
+        mean = good.mean.copy()
+        mean[:10, :15] -= 40
+        stale = Pedestal.from_mean_and_noise(mean, good.noise)
+        with pytest.warns(StalePedestalWarning, match=r"25\.0% of all are off"):
+            run(archive, clients(2), batch_size=97, pedestal=stale)
 
 
 class TestFromANotebook:

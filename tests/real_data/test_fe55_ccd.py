@@ -224,5 +224,5 @@ def test_the_cameras_dark_is_a_stale_pedestal(camera, client, clusters, tmp_path
 
 
 def test_a_frame_of_another_camera_is_named_as_the_batch_that_the_pedestal_does_not_fit(camera, client, tmp_path):
-    with pytest.warns(StalePedestalWarning, match=r"does not fit 1 of 2 batches, worst batch 1 \(frames 4:5\)"):
+    with pytest.warns(StalePedestalWarning, match=r"does not fit 1 of 2 batches; in the worst, batch 1 \(frames 4:5\)"):
         camera.process(client, tmp_path / "out.zarr", "ESIS3", slice(3, 5))

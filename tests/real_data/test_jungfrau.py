@@ -114,7 +114,7 @@ def test_the_numbers_in_the_headers_follow_a_range_of_frames(archive, pedestal, 
 
 
 def test_a_single_frame_is_warned_of_where_the_whole_detector_has_moved(archive, pedestal, client, tmp_path):
-    with pytest.warns(StalePedestalWarning, match=r"\(frames 9:10\), whose frames are -0\.60 noise widths off"):
+    with pytest.warns(StalePedestalWarning, match=r"\(frames 9:10\), the median pixel is -0\.60 noise widths off"):
         process(archive, tmp_path / "out.zarr", client=client, pedestal=pedestal, frames=(9, 10))
 
 

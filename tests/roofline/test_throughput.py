@@ -21,6 +21,7 @@ def summary(**changes):
         "stages": (StageUse("read + decode", 0.4, 1_280_000_000), StageUse("find", 0.2, 1_280_000_000)),
         "movement": 0.01,
         "offset": -0.02,
+        "pixels_off": 0.001,
     }
     return ThroughputSummary(**(values | changes))
 

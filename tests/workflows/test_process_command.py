@@ -38,7 +38,16 @@ def test_a_run_prints_one_table_and_how_to_open_the_dataset(python_m, archive):
     words = outcome.stdout.split()
     assert words[words.index("frames") + 1] == "30"
     assert words[words.index("clusters") + 1] == str(clusters.sizes["cluster"])
-    for said in ("clusters a frame", "frames/s", "read + decode", "find", "write", "pedestal moved", "GB/s"):
+    for said in (
+        "clusters a frame",
+        "frames/s",
+        "read + decode",
+        "find",
+        "write",
+        "pedestal moved",
+        "pixels off",
+        "GB/s",
+    ):
         assert said in outcome.stdout
     # The last line is Python that works as it stands.
     line = outcome.stdout.splitlines()[-1].removeprefix("open it").strip()
