@@ -10,10 +10,10 @@ demo: .venv/installed
 	@$(BIN)/python -m workflows.inspect demo/demo.clusters.zarr --png demo
 
 test: .venv/installed lint
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: .venv/installed
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m slow --durations 5
 
 lint: .venv/installed
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
