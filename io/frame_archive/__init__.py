@@ -4,6 +4,7 @@ from frame_archive.archive import DEFAULT_BLOCK_NBYTES, ArchiveAddress, FrameArc
 from frame_archive.creation import ArchiveWriter, create_archive
 from frame_archive.errors import ArchiveError
 from frame_archive.stored_array import MissingChunks
+from frame_archive.zarr_exit import end_zarr_thread_at_exit
 
 __all__ = [
     "DEFAULT_BLOCK_NBYTES",
@@ -14,3 +15,5 @@ __all__ = [
     "MissingChunks",
     "create_archive",
 ]
+
+end_zarr_thread_at_exit()
