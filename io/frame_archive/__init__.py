@@ -1,5 +1,6 @@
 """Frame archives: the detector's frames, darks and mask in one Zarr store."""
 
+from frame_archive.addresses import local_path
 from frame_archive.archive import DEFAULT_BLOCK_NBYTES, ArchiveAddress, FrameArchive
 from frame_archive.creation import ArchiveWriter, create_archive
 from frame_archive.errors import ArchiveError
@@ -14,6 +15,7 @@ __all__ = [
     "FrameArchive",
     "MissingChunks",
     "create_archive",
+    "local_path",
 ]
 
 end_zarr_thread_at_exit()

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 
+from frame_archive.addresses import local_path
 from frame_archive.errors import ArchiveError
-from frame_archive.opening import ArchiveArrays, find_arrays, local_path
+from frame_archive.opening import ArchiveArrays, find_arrays
 from frame_archive.stored_array import MissingChunks, StoredArray
 
 DEFAULT_BLOCK_NBYTES = 32 << 20
@@ -70,7 +71,7 @@ class FrameArchive:
         Raises:
             ArchiveError: it is not an archive, or its arrays do not fit together.
         """
-        location = local_path(os.fspath(path))
+        location = Path(local_path(os.fspath(path))).absolute()
         arrays = find_arrays(location, frames_path, missing_chunks)
         return cls(ArchiveAddress(str(location), frames_path, missing_chunks), arrays)
 

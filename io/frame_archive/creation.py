@@ -13,10 +13,11 @@ import zarr
 from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import BloscCodec, Crc32cCodec
 
+from frame_archive.addresses import local_path
 from frame_archive.archive import FrameArchive
 from frame_archive.errors import ArchiveError
 from frame_archive.metadata import node_at
-from frame_archive.opening import FRAME_DTYPES, local_path
+from frame_archive.opening import FRAME_DTYPES
 
 FORMAT_NAME = "photonflow frame archive"
 FORMAT_VERSION = 1
@@ -42,7 +43,7 @@ class ArchiveWriter:
         Raises:
             ArchiveError: it is not one.
         """
-        location = local_path(os.fspath(path))
+        location = Path(local_path(os.fspath(path))).absolute()
         if not _is_ours(location):
             raise ArchiveError(f"{location} is not an archive that photonflow made: create one with create_archive")
         return cls(str(location))
@@ -154,7 +155,7 @@ def create_archive(
         ArchiveError: something is there already, or the place cannot be written.
         ValueError: an argument does not make sense.
     """
-    location = local_path(os.fspath(path))
+    location = Path(local_path(os.fspath(path))).absolute()
     pixel_type = np.dtype(dtype).newbyteorder("=")
     if pixel_type.name not in FRAME_DTYPES:
         raise ValueError(f"frames are one of {', '.join(FRAME_DTYPES)}, not {pixel_type}")

@@ -4,7 +4,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import zarr
@@ -39,25 +38,6 @@ class ArchiveArrays:
     frame_number: StoredArray | None
     attrs: dict[str, Any]
     documents: dict[str, Any]
-
-
-def local_path(path: str) -> Path:
-    """Return the absolute local path that a user's `path` means.
-
-    Raises:
-        ArchiveError: it is empty or the address of something that is not on a file system.
-    """
-    if not path:
-        raise ArchiveError("the path of the archive is empty: name a Zarr store")
-    if "://" in path:
-        scheme, separator, _ = path.partition("://")
-        if scheme != "file":
-            raise ArchiveError(
-                f"{path} is a {scheme}{separator} address, and this version reads archives from file systems only: "
-                "copy or mount it and give its path"
-            )
-        path = unquote(urlsplit(path).path)
-    return Path(path).absolute()
 
 
 def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingChunks) -> ArchiveArrays:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import zarr
 
-from frame_archive import ArchiveAddress, ArchiveError, FrameArchive
+from frame_archive import ArchiveAddress, ArchiveError, FrameArchive, local_path
 
 
 def group_with(path, **arrays):
@@ -176,7 +176,28 @@ def test_frame_numbers_are_the_detectors_own_or_the_positions(tmp_path):
 @pytest.mark.parametrize("address", ["s3://bucket/run.zarr", "https://host/run.zarr", "memory://run"])
 def test_an_address_that_is_no_local_path(address):
     assert f"{address} is a " in refusal(address)
-    assert "from file systems only" in refusal(address)
+    assert "only local paths are supported at present" in refusal(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("run.zarr", "run.zarr"),
+        ("/data/100%25.zarr", "/data/100%25.zarr"),
+        ("file:///data/run.zarr", "/data/run.zarr"),
+        ("FILE://localhost/data/run.zarr", "/data/run.zarr"),
+        ("file:///data/run%20%233.zarr", "/data/run #3.zarr"),
+        ("file:///data/run?#3.zarr", "/data/run?#3.zarr"),
+    ],
+)
+def test_a_path_and_a_file_address_are_local_paths(address, path):
+    assert local_path(address) == path
+
+
+@pytest.mark.parametrize("address", ["file://server/share/run.zarr", "file://run.zarr"])
+def test_a_file_address_of_another_host_is_refused(address):
+    with pytest.raises(ArchiveError, match=f"{address} is on the host .* only local paths are supported at present"):
+        local_path(address)
 
 
 def test_an_empty_path():
