@@ -105,7 +105,8 @@ class CpuChain(Chain):
         step = max(1, BLOCK_NBYTES // (8 * self._start.x0.size))
         for first in range(0, len(frames), step):
             difference = frames[first : first + step].astype(np.int64) - self._start.x0
-            yield READY, difference.astype(np.float32)
+            # NumPy keeps the order that the frames had in memory; the kernel reads rows.
+            yield READY, difference.astype(np.float32, order="C")
 
     def _within_reach(self, dtype: np.dtype[Any]) -> bool:
         """Whether the kernel's 32-bit arithmetic gives X − X0 exactly for frames of this type."""

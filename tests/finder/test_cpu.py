@@ -56,6 +56,17 @@ def test_a_pedestal_beyond_the_frames_type_is_still_exact(dtype, mean):
         assert_same_as_reference(finder, frames, pedestal)
 
 
+@pytest.mark.parametrize(("dtype", "mean"), [("uint32", -1.0), ("int16", -2e9), ("int32", -(2.0**31) - 5)])
+def test_frames_in_any_memory_order_are_found_alike_where_the_pedestal_is_beyond_their_type(dtype, mean):
+    shape, rng = (9, 21), np.random.default_rng(5)
+    pedestal = Pedestal.from_mean_and_noise(rng.normal(mean, 3, shape), np.full(shape, 2.5))
+    frames = (1000 * rng.integers(0, 30, (6, *shape))).astype(dtype)
+    finder = open_finder("cpu", FinderParameters(), shape)
+    transposed = frames.transpose(0, 2, 1).copy().transpose(0, 2, 1)
+    for given in (np.asfortranarray(frames), transposed, np.repeat(frames, 2, axis=2)[:, :, ::2]):
+        assert_same_as_reference(finder, given, pedestal)
+
+
 def test_rows_beyond_65535_columns_have_wider_coordinates():
     shape, rng = (2, 65_700), np.random.default_rng(6)
     pedestal = Pedestal.from_mean_and_noise(np.full(shape, 50.0), np.full(shape, 2.0))

@@ -17,6 +17,9 @@ WINDOWS = [(3, 3), (5, 5), (3, 5), (9, 9), (7, 3)]
 WIDTHS = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 511]
 HEIGHTS = [1, 2, 3, 7, 8, 9, 12, 16, 17, 20]
 DTYPES = ["uint8", "uint16", "uint32", "int16", "int32"]
+# Means at or beyond the end of a frame type, or of the 32 bits that the kernel computes in.
+FAR_MEANS = [-1.0, -70_000.0, 2.0**30 + 1, 2.0**31 + 5, -(2.0**31) - 5, 2.0**32 + 5, 2.0**33]
+LAYOUTS = ["rows", "columns", "frames last", "every second column", "upside down"]
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,36 @@ def cases(draw):
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         spread = draw(st.sampled_from(["ties", "quiet", "whole range"]))
         values = _values(rng, spread, (draw(st.integers(2, 12)) + 4, *shape), dtype)
-        pedestal = Pedestal.from_dark(values[:4], n_samples=parameters.n_samples)
+        far_mean = draw(st.sampled_from([None, None, *FAR_MEANS]))
+        if far_mean is None:
+            pedestal = Pedestal.from_dark(values[:4], n_samples=parameters.n_samples)
+        else:
+            mean = np.clip(rng.normal(far_mean, 3, shape), -(2.0**33), 2.0**33)
+            pedestal = Pedestal.from_mean_and_noise(mean, np.full(shape, 2.5), parameters.n_samples)
     frames = values[4:].astype(dtype.newbyteorder(draw(st.sampled_from(["<", ">"]))))
+    frames = laid_out(frames, draw(st.sampled_from(LAYOUTS)))
+    if draw(st.booleans()):
+        planes = (pedestal.x0, pedestal.s1, pedestal.s2, pedestal.trained_variance)
+        pedestal = Pedestal(*map(np.asfortranarray, planes), pedestal.n_samples)
     share = draw(st.sampled_from([None, 0.0, 0.1, 0.9, 1.0]))
     mask = None if share is None else (rng.random(shape) < share).astype(np.uint32) * 4
+    if mask is not None and draw(st.booleans()):
+        mask = np.asfortranarray(mask)
     return Case(parameters, frames, pedestal, mask)
+
+
+def laid_out(frames, layout):
+    """The same frames in another order in memory."""
+    match layout:
+        case "columns":
+            return frames.transpose(0, 2, 1).copy().transpose(0, 2, 1)
+        case "frames last":
+            return np.asfortranarray(frames)
+        case "every second column":
+            return np.repeat(frames, 2, axis=2)[:, :, ::2]
+        case "upside down":
+            return frames[:, ::-1].copy()[:, ::-1]
+    return frames
 
 
 def _values(rng, spread, shape, dtype):
