@@ -10,7 +10,7 @@ from cluster_store.layout import DatasetLayout
 from cluster_store.schema import CONVENTIONS, FORMAT, FORMAT_VERSION
 
 
-def layout_attributes(layout: DatasetLayout) -> dict[str, Any]:
+def own_attributes(layout: DatasetLayout, run_id: str = "") -> dict[str, Any]:
     """What every dataset says of itself, whatever the run adds."""
     return {
         "Conventions": CONVENTIONS,
@@ -24,20 +24,20 @@ def layout_attributes(layout: DatasetLayout) -> dict[str, Any]:
         "frame_shape": list(layout.frame_shape),
         "cluster_size": list(layout.cluster_size),
         "signal_dtype": layout.signal_dtype,
-    }
+    } | ({"run_id": run_id} if run_id else {})
 
 
 # A run may give its own title; the rest is this package's to say.
 RESERVED = frozenset(("Conventions", "format", "format_version", "status"))
 
 
-def plain_attributes(attrs: Mapping[str, Any], layout: DatasetLayout) -> dict[str, Any]:
+def plain_attributes(attrs: Mapping[str, Any], layout: DatasetLayout, run_id: str = "") -> dict[str, Any]:
     """The run's attributes as JSON would give them back: tuples as lists, NumPy numbers as Python's.
 
     Raises:
         ValueError: An attribute that JSON cannot hold (NaN included), or one that this package sets itself otherwise.
     """
-    own = layout_attributes(layout)
+    own = {"run_id": run_id} | own_attributes(layout)
     plain = {}
     for name, value in attrs.items():
         try:

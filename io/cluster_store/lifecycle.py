@@ -11,9 +11,10 @@ from zarr.core.sync import sync
 from zarr.errors import ZarrUserWarning
 
 from cluster_store.arrays import StorePath, create_array, location_of
-from cluster_store.attributes import layout_attributes, plain_attributes
+from cluster_store.attributes import own_attributes, plain_attributes
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
+from cluster_store.run_identity import ROOT_KEY, RunIdentity
 from cluster_store.schema import Variable, cluster_variables, frame_variables, window_offsets
 from cluster_store.status import dataset_status, read_layout
 
@@ -21,7 +22,7 @@ _CHUNKS_SUMMED_AT_ONCE = 256
 
 
 def create_dataset(
-    path: StorePath, layout: DatasetLayout, attrs: Mapping[str, Any], *, overwrite: bool = False
+    path: StorePath, layout: DatasetLayout, attrs: Mapping[str, Any], *, overwrite: bool = False, run_id: str = ""
 ) -> None:
     """Make an empty dataset with status `running`: no clusters yet, the frames' arrays at their full length.
 
@@ -30,24 +31,23 @@ def create_dataset(
         layout: Sizes, types and chunks.
         attrs: What the run says of itself: parameters, archive, versions, host, device, history. JSON values; flat
             ones (strings, numbers, lists of numbers) also survive an export to netCDF.
-        overwrite: Remove an earlier dataset of ours, complete or not. Anything else is never removed.
+        overwrite: Remove an earlier dataset of ours, complete or not. Anything else is never removed. A run that still
+            writes it with a `run_id` of its own stops at its next write.
+        run_id: What tells this run from any other; kept as the attribute `run_id`.
 
     Raises:
         DatasetError: Something lies there already, or the place cannot be written.
         ValueError: An attribute that JSON cannot hold.
     """
     location = location_of(path)
-    plain = plain_attributes(attrs, layout)
+    plain = plain_attributes(attrs, layout, run_id)
     status = dataset_status(location)
     if status == "foreign":
         raise DatasetError(f"{location} exists and is not a photonflow cluster dataset; choose another output.")
     if status != "absent" and not overwrite:
         raise DatasetError(f"{location} exists (status {status}); choose another output, or ask to overwrite it.")
     try:
-        # The group comes first: from its `format` an unfinished store is known as ours.
-        group = zarr.create_group(
-            location, attributes=layout_attributes(layout) | plain, zarr_format=3, overwrite=status != "absent"
-        )
+        group = _take_place(location, own_attributes(layout, run_id) | plain, occupied=status != "absent")
         for variable in cluster_variables(layout):
             window = layout.cluster_size if variable.name == "signal" else ()
             _create(group, variable, (0, *window), (layout.rows_per_chunk, *window))
@@ -60,7 +60,9 @@ def create_dataset(
         raise DatasetError(f"Cannot write to {location} ({error.strerror or error}); choose another output.") from error
 
 
-def finish_dataset(path: StorePath, layout: DatasetLayout, n_clusters: int, attrs: Mapping[str, Any]) -> None:
+def finish_dataset(
+    path: StorePath, layout: DatasetLayout, n_clusters: int, attrs: Mapping[str, Any], *, run_id: str = ""
+) -> None:
     """Set the true lengths and the last attributes, consolidate the metadata, and mark the dataset complete.
 
     Nothing is changed before every chunk has been seen to be there and `n_clusters` summed over the frames gives the
@@ -71,13 +73,17 @@ def finish_dataset(path: StorePath, layout: DatasetLayout, n_clusters: int, attr
         layout: The one it was created with.
         n_clusters: Clusters in the whole run: the length of `cluster`.
         attrs: Added to those given at creation, replacing the ones of the same name.
+        run_id: The run the dataset has to be of, at first and still at the end; empty: any.
 
     Raises:
-        DatasetError: Not a dataset of this layout, chunks are missing, or the counts do not add up.
+        DatasetError: Not a dataset of this layout or of the run `run_id`, chunks are missing, or the counts do not
+            add up.
         ValueError: An attribute that JSON cannot hold.
     """
     location = location_of(path)
-    plain = plain_attributes(attrs, layout)
+    plain = plain_attributes(attrs, layout, run_id)
+    run = RunIdentity(location, run_id)
+    run.require()
     if read_layout(location) != layout:
         raise DatasetError(f"{location} was laid out for another run; finish it with the layout it was created with.")
     group = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
@@ -94,14 +100,41 @@ def finish_dataset(path: StorePath, layout: DatasetLayout, n_clusters: int, attr
         raise DatasetError(
             f"{location} has {total} clusters by the frames' counts but {n_clusters} were found; run it again."
         )
+    run.require()
     for array, n in zip(arrays, lengths, strict=True):
         if array.shape[0] > n:
             raise DatasetError(f"{location} was finished with {array.shape[0]} rows, not {n}; run it again.")
         array.resize((n, *array.shape[1:]))
+    # The root is written from what was read at first, so it has to be this run's still: before each time.
+    run.require()
     group.attrs.update(plain | {"status": "running"})
     consolidate(location)
+    run.require()
     # Last, and in one write: whoever sees `complete` also sees everything else.
     zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=True).attrs.update({"status": "complete"})
+
+
+def _take_place(location: str, attrs: dict[str, Any], *, occupied: bool) -> zarr.Group:
+    """Write the root group, and clear away whatever else lies at an occupied place.
+
+    The root comes first: an unfinished store is known as ours by its `format`, also if clearing is broken off, and
+    a run that still writes the earlier dataset finds another `run_id` before its chunks could land among the new ones.
+    """
+    if not occupied:
+        return zarr.create_group(location, attributes=attrs, zarr_format=3)
+    group = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+    group.attrs.put(attrs)
+    store = group.store_path.store
+
+    async def clear() -> None:
+        for name in [name async for name in store.list_dir("")]:
+            if name.endswith(".partial"):  # a file, of a writer that was killed
+                await store.delete(name)
+            elif name != ROOT_KEY:
+                await store.delete_dir(name)
+
+    sync(clear())
+    return group
 
 
 def consolidate(location: str) -> None:

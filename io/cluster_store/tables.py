@@ -9,6 +9,7 @@ import zarr
 
 from cluster_store.arrays import StorePath, create_array, location_of
 from cluster_store.errors import DatasetError
+from cluster_store.run_identity import RunIdentity
 from cluster_store.schema import PEDESTAL_ATTRS
 from cluster_store.status import dataset_status
 
@@ -19,22 +20,24 @@ GROUPS = ("pedestal", "batches")
 _CHUNK_BYTES = 8 * 2**20
 
 
-def write_table(path: StorePath, group: str, table: xr.Dataset) -> None:
+def write_table(path: StorePath, group: str, table: xr.Dataset, *, run_id: str = "") -> None:
     """Merge the variables of `table` into `group`, replacing those of the same name.
 
     Args:
         path: A dataset that is not finished.
         group: `pedestal` or `batches`.
         table: Numeric variables and coordinates with their attributes, small enough for memory.
+        run_id: The run the dataset has to be of; empty: any.
 
     Raises:
-        DatasetError: No unfinished dataset of ours lies at `path`.
+        DatasetError: No unfinished dataset of ours lies at `path`, or it is not of the run `run_id`.
         ValueError: Another group, or a dimension that has another size in the group already.
         TypeError: A variable that is not numeric.
     """
     location = location_of(path)
     if group not in GROUPS:
         raise ValueError(f"{group!r} is no group of a cluster dataset; it must be one of {', '.join(GROUPS)}.")
+    RunIdentity(location, run_id).require()
     if (status := dataset_status(location)) != "running":
         raise DatasetError(f"{location} is {status}; tables are written while the run goes on, before it is finished.")
     for name, variable in table.variables.items():
@@ -62,11 +65,15 @@ def write_table(path: StorePath, group: str, table: xr.Dataset) -> None:
     target.attrs.update(_plain(table.attrs))
 
 
-def write_pedestal(path: StorePath, pedestal: "Pedestal") -> None:
-    """Write the state the run starts from into the group `pedestal`: what `read_pedestal` gives back."""
+def write_pedestal(path: StorePath, pedestal: "Pedestal", *, run_id: str = "") -> None:
+    """Write the state the run starts from into the group `pedestal`: what `read_pedestal` gives back.
+
+    Raises:
+        DatasetError: As :func:`write_table`.
+    """
     planes = {name: getattr(pedestal, name) for name in PEDESTAL_ATTRS}
     variables = {name: (("y", "x"), plane, dict(PEDESTAL_ATTRS[name])) for name, plane in planes.items()}
-    write_table(path, "pedestal", xr.Dataset(variables, attrs={"n_samples": pedestal.n_samples}))
+    write_table(path, "pedestal", xr.Dataset(variables, attrs={"n_samples": pedestal.n_samples}), run_id=run_id)
 
 
 def read_pedestal(path: StorePath) -> "Pedestal":

@@ -14,6 +14,7 @@ from zarr.core.sync import sync
 from cluster_store.arrays import StorePath, location_of, open_for_chunks
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
+from cluster_store.run_identity import RunIdentity
 from cluster_store.schema import Variable, cluster_variables, frame_variables
 
 Array = zarr.Array[ArrayV3Metadata]
@@ -41,16 +42,25 @@ class ClusterWriter:
     task does no harm. Chunks are encoded one after the other in the calling thread's turn: memory stays at one chunk.
     A pickled writer opens the store again where it arrives.
 
+    Args:
+        path: The dataset.
+        layout: The one it was created with.
+        run_id: The one it was created with: every write then first makes sure that no other run has replaced the
+            dataset. Empty: no check.
+
     Raises:
-        DatasetError: On the first write, when there is no such dataset or it was laid out differently.
+        DatasetError: On the first write, when there is no such dataset or it was laid out differently; on any, when
+            the dataset is no longer that of `run_id`.
     """
 
-    def __init__(self, path: StorePath, layout: DatasetLayout) -> None:
+    def __init__(self, path: StorePath, layout: DatasetLayout, run_id: str = "") -> None:
         self.location = location_of(path)
         self.layout = layout
+        self.run_id = run_id
+        self._run = RunIdentity(self.location, run_id)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str, DatasetLayout]]:
-        return type(self), (self.location, self.layout)
+    def __reduce__(self) -> tuple[type[Self], tuple[str, DatasetLayout, str]]:
+        return type(self), (self.location, self.layout, self.run_id)
 
     def write_clusters(
         self,
@@ -74,6 +84,7 @@ class ClusterWriter:
 
         Raises:
             ValueError: A start that is not a chunk's first row, or arrays of other types or lengths.
+            DatasetError: The dataset is not the one this writer was made for, or no longer this run's.
         """
         rows = self.layout.rows_per_chunk
         if first_row < 0 or first_row % rows:
@@ -83,6 +94,7 @@ class ClusterWriter:
         for variable in cluster_variables(self.layout):
             shape = (n_clusters, *self.layout.cluster_size) if variable.name == "signal" else (n_clusters,)
             _check(variable, given[variable.name], shape)
+        self._run.require()
         written = Written()
         for name, values in given.items():
             written += self._write_rows(self._cluster_arrays[name], first_row, values)
@@ -105,6 +117,7 @@ class ClusterWriter:
 
         Raises:
             ValueError: A start or an end inside a batch, or arrays of other types or lengths.
+            DatasetError: The dataset is not the one this writer was made for, or no longer this run's.
         """
         size, end = self.layout.batch_size, first + len(n_clusters)
         whole = end == self.layout.n_frames or (end < self.layout.n_frames and end % size == 0)
@@ -119,6 +132,7 @@ class ClusterWriter:
         }
         for variable in frame_variables():
             _check(variable, given[variable.name], n_clusters.shape)
+        self._run.require()
         written = Written()
         for name, values in given.items():
             array = self._frame_arrays[name]

@@ -15,6 +15,14 @@ def test_a_dataset_is_not_written_over_unless_asked(finished, layout, make_rows,
         open_clusters(path)
 
 
+def test_replacing_a_dataset_leaves_nothing_of_it(finished, layout, tmp_path, file_digests):
+    path, _ = finished
+    (path / "zarr.0123abcd.partial").write_text("half")
+    create_dataset(path, layout, {}, overwrite=True)
+    create_dataset(tmp_path / "new.zarr", layout, {})
+    assert file_digests(path) == file_digests(tmp_path / "new.zarr")
+
+
 def test_what_is_not_ours_is_never_removed(tmp_path, layout):
     path = tmp_path / "c.zarr"
     path.mkdir()
