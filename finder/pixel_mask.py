@@ -27,5 +27,6 @@ def masked_pixels(pixel_mask: ArrayLike, shape: tuple[int, int]) -> NDArray[np.b
         return mask.copy()
     if mask.dtype.kind not in "iu":
         raise ValueError(f"the pixel mask is {mask.dtype}; it must be integer (NeXus bits) or bool")
-    masked: NDArray[np.bool_] = (mask & MASKED_BITS) != 0
+    # As 64 bits first: NumPy does not widen a mask of 8 bits by itself, and refuses 0xFFFF beside it.
+    masked: NDArray[np.bool_] = (mask.astype(np.int64) & MASKED_BITS) != 0
     return masked

@@ -139,6 +139,15 @@ def test_any_of_the_low_16_bits_masks_a_pixel(backend):
     assert open_finder(backend, parameters, (1, 2), np.array([[True, False]])).pixel_mask.tolist() == [[True, False]]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", ">u2", "int64", "uint64"])
+def test_a_mask_of_any_integer_type_and_memory_order_masks(backend, dtype):
+    mask = np.zeros((2, 3), dtype)
+    mask[0, 1], mask[1, 2] = 1, 64
+    for given in (mask, np.asfortranarray(mask)):
+        masked = open_finder(backend, FinderParameters(), (2, 3), given).pixel_mask
+        np.testing.assert_array_equal(masked, mask != 0)
+
+
 def test_a_mask_that_does_not_fit_is_refused(backend):
     with pytest.raises(ValueError, match="the pixel mask has the shape"):
         open_finder(backend, FinderParameters(), SHAPE, np.zeros((9, 6), np.uint32))
