@@ -104,7 +104,7 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     """The lower median of each pixel's values: the element (n − 1) // 2 of its n values in order.
 
     Args:
-        frames: Integers of up to 32 bits (frame, y, x), at least one frame and at most 255.
+        frames: Integers of up to 32 bits (frame, y, x), in any byte order; at least one frame and at most 255.
 
     Returns:
         int64 (y, x).
@@ -113,7 +113,8 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     # values differ are searched.
     lowest = int(frames.min())
     bits = (int(frames.max()) - lowest).bit_length()
-    flat = np.require(frames.reshape(len(frames), -1), requirements=["C", "W"])
+    native = frames.dtype.newbyteorder("=")
+    flat = np.require(frames.reshape(len(frames), -1), native, requirements=["C", "W", "A"])
     unsigned = flat.view(f"u{frames.dtype.itemsize}")
     wrapped = unsigned.dtype.type(lowest & (2 ** (8 * frames.dtype.itemsize) - 1))
     found = _compiled_lower_median(unsigned.dtype)(unsigned, wrapped, bits)

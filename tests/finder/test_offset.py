@@ -19,6 +19,15 @@ def test_the_lower_median_is_that_of_the_sorted_values(dtype, n_frames):
     np.testing.assert_array_equal(lower_median(frames), np.sort(frames, axis=0)[(n_frames - 1) // 2])
 
 
+@pytest.mark.parametrize("dtype", [">u2", ">i4", "<u2"])
+def test_the_lower_median_does_not_depend_on_the_order_in_memory(dtype):
+    frames = np.random.default_rng(9).integers(0, 9000, (7, 5, 6)).astype(dtype)
+    expected = np.sort(frames, axis=0)[3]
+    transposed = frames.transpose(0, 2, 1).copy().transpose(0, 2, 1)
+    for given in (frames, np.asfortranarray(frames), transposed, np.repeat(frames, 2, axis=2)[:, :, ::2]):
+        np.testing.assert_array_equal(lower_median(given), expected)
+
+
 def test_the_lower_median_of_equal_values_is_that_value():
     np.testing.assert_array_equal(lower_median(np.full((7, 3, 4), -5, np.int16)), np.full((3, 4), -5))
 

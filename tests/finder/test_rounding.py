@@ -36,5 +36,12 @@ def test_float32_stays_as_it_is_and_others_are_refused():
         rounded(signal, np.int16)
 
 
+def test_rounding_does_not_depend_on_the_order_in_memory():
+    signal = np.random.default_rng(1).normal(0, 9, (4, 3, 5)).astype(np.float32)
+    expected = [int(Decimal(float(value)).quantize(Decimal(1), ROUND_HALF_UP)) for value in signal.ravel()]
+    for given in (np.asfortranarray(signal), np.repeat(signal, 2, axis=2)[:, :, ::2], signal.astype(">f4")):
+        assert rounded(given, np.int32).ravel().tolist() == expected
+
+
 def test_an_empty_signal_stays_empty():
     assert rounded(np.empty((0, 3, 3), np.float32), np.int32).shape == (0, 3, 3)
