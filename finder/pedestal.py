@@ -48,7 +48,7 @@ class Pedestal:
         n_samples: memory of the running sums, in frames.
 
     Raises:
-        ValueError: shapes differ, or a value is not finite or out of range.
+        ValueError: shapes differ, a value is not finite or out of range, or a variance is negative.
     """
 
     x0: NDArray[np.int64]
@@ -67,6 +67,9 @@ class Pedestal:
                 raise ValueError(f"the pedestal's {name} has values that are not finite")
             array.flags.writeable = False
             object.__setattr__(self, name, array)
+        if (self.trained_variance < 0).any():
+            n_negative = int((self.trained_variance < 0).sum())
+            raise ValueError(f"the pedestal's trained_variance is negative in {n_negative} pixels; a variance is not")
         if self.x0.size and max(int(self.x0.max()), -int(self.x0.min())) > LARGEST_MEAN:
             raise ValueError(f"the pedestal's x0 reaches beyond ±{LARGEST_MEAN:g} ADU: no supported frame does")
 

@@ -74,7 +74,9 @@ def test_a_zarr_array_trains_as_its_numpy_array_does(tmp_path, dark):
 def test_foreign_byte_order_and_strides_change_nothing(dark):
     assert_same(Pedestal.from_dark(dark.astype(">u2")), Pedestal.from_dark(dark))
     doubled = np.repeat(dark, 2, axis=2)
-    assert_same(Pedestal.from_dark(doubled[:, :, ::2]), Pedestal.from_dark(dark))
+    transposed = dark.transpose(0, 2, 1).copy().transpose(0, 2, 1)
+    for laid_out in (doubled[:, :, ::2], np.asfortranarray(dark), transposed, np.asfortranarray(dark.astype(">i4"))):
+        assert_same(Pedestal.from_dark(laid_out), Pedestal.from_dark(dark))
 
 
 def test_mean_and_noise_are_those_of_the_darks(dark):
@@ -139,6 +141,17 @@ def test_arrays_that_do_not_fit_together_are_refused(dark):
         Pedestal(whole.x0, whole.s1, whole.s2[1:], whole.trained_variance, 1000)
     with pytest.raises(ValueError, match="s1 has values that are not finite"):
         Pedestal(whole.x0, whole.s1 * np.float32(np.nan), whole.s2, whole.trained_variance, 1000)
+
+
+def test_a_negative_variance_is_refused(dark):
+    whole = Pedestal.from_dark(dark)
+    variance = whole.trained_variance.copy()
+    variance[0, :2] = -1e-3
+    with pytest.raises(ValueError, match="trained_variance is negative in 2 pixels"):
+        Pedestal(whole.x0, whole.s1, whole.s2, variance, 1000)
+    variance[0, :2] = np.nan
+    with pytest.raises(ValueError, match="trained_variance has values that are not finite"):
+        Pedestal(whole.x0, whole.s1, whole.s2, variance, 1000)
 
 
 def test_sums_of_different_shapes_do_not_add_up(dark):
