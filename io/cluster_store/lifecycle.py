@@ -12,6 +12,8 @@ from zarr.errors import ZarrUserWarning
 
 from cluster_store.arrays import StorePath, create_array, location_of
 from cluster_store.attributes import own_attributes, plain_attributes
+from cluster_store.chunks import missing_chunks, stored_keys
+from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
 from cluster_store.run_identity import ROOT_KEY, RunIdentity
@@ -86,8 +88,9 @@ def finish_dataset(
     run.require()
     if read_layout(location) != layout:
         raise DatasetError(f"{location} was laid out for another run; finish it with the layout it was created with.")
-    group = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
-    arrays = [_array(group, variable.name) for variable in (*cluster_variables(layout), *frame_variables())]
+    with reading(location):
+        group = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+        arrays = [_array(group, variable.name) for variable in (*cluster_variables(layout), *frame_variables())]
     lengths = [n_clusters] * len(cluster_variables(layout)) + [layout.n_frames] * len(frame_variables())
     missing = [key for array, n in zip(arrays, lengths, strict=True) for key in _missing_chunks(array, n)]
     if missing:
@@ -166,24 +169,15 @@ def _array(group: zarr.Group, name: str) -> zarr.Array[ArrayV3Metadata]:
 
 
 def _missing_chunks(array: zarr.Array[ArrayV3Metadata], n_rows: int) -> Iterator[str]:
-    """Keys of the chunks that `n_rows` rows need and the store has not; found with one listing.
+    """Keys of the chunks that `n_rows` rows need and the store has not.
 
     Also sweeps up what a killed writer left half-written: LocalStore writes to `….partial` and then renames.
     """
-    store, prefix = array.store_path.store, array.store_path.path
-
-    async def listing() -> set[str]:
-        return {key async for key in store.list_prefix(f"{prefix}/c/")}
-
-    present = sync(listing())
-    for key in present:
+    stored = stored_keys(array)
+    for key in stored:
         if key.endswith(".partial"):
-            sync(store.delete(key))
-    rest = (0,) * (array.ndim - 1)
-    for chunk in range(-(-n_rows // array.chunks[0])):
-        key = f"{prefix}/{array.metadata.encode_chunk_key((chunk, *rest))}"
-        if key not in present:
-            yield key
+            sync(array.store_path.store.delete(key))
+    yield from missing_chunks(array, n_rows, stored)
 
 
 def _summed(array: zarr.Array[ArrayV3Metadata]) -> int:

@@ -3,6 +3,7 @@
 import xarray as xr
 
 from cluster_store.arrays import StorePath
+from cluster_store.damage import reading
 from cluster_store.status import require_complete
 
 
@@ -14,7 +15,10 @@ def open_clusters(path: StorePath) -> xr.Dataset:
         `frame_number`, `frame_status` (frame). The clusters of a frame lie together, sorted by (frame, y, x).
 
     Raises:
-        DatasetError: Nothing there, not a dataset of ours, a run that is not complete, or a later format.
+        DatasetError: Nothing there, not a dataset of ours, a run that is not complete, a later format, or
+            damaged metadata.
     """
-    clusters: xr.Dataset = xr.open_zarr(require_complete(path))
+    location = require_complete(path)
+    with reading(location):
+        clusters: xr.Dataset = xr.open_zarr(location)
     return clusters

@@ -100,3 +100,6 @@ PEDESTAL_ATTRS: Mapping[str, Mapping[str, str]] = {
     "noise": {"long_name": "trained noise, one standard deviation", "units": "ADU"},
 }
 """CF attributes of the pedestal the run started from, each variable (y, x)."""
+
+PEDESTAL_STATE: Mapping[str, str] = {"x0": "int64", "s1": "float32", "s2": "float32", "trained_variance": "float32"}
+"""The types of the planes from which the pedestal is read back."""

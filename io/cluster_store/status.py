@@ -6,8 +6,10 @@ from typing import Any, Literal
 import zarr
 
 from cluster_store.arrays import StorePath, location_of
+from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
+from cluster_store.run_identity import open_store, root_metadata
 from cluster_store.schema import FORMAT, FORMAT_VERSION
 
 Status = Literal["absent", "foreign", "running", "complete"]
@@ -17,18 +19,20 @@ def dataset_status(path: StorePath) -> Status:
     """Say what lies at `path`.
 
     Returns:
-        `absent` (nothing, or an empty folder), `foreign` (anything that is not a cluster dataset), `running` (a dataset
-        whose run has not ended, whether or not it still goes on) or `complete`.
+        `absent` (nothing, or an empty folder), `foreign` (anything that is not a cluster dataset, or that no longer
+        says so), `running` (a dataset whose run has not ended, whether or not it still goes on) or `complete`.
 
     Raises:
         PermissionError: The place may not be read.
     """
     location = location_of(path)
     try:
-        attrs = zarr.open_group(location, mode="r", zarr_format=3).attrs
+        attrs = _root_attributes(location)
     except PermissionError:
         raise
-    except (OSError, ValueError, TypeError, KeyError):  # absent, a file, an array, or a broken zarr.json
+    except OSError:
+        attrs = None
+    if attrs is None:
         return "absent" if _is_empty(location) else "foreign"
     if attrs.get("format") != FORMAT:
         return "foreign"
@@ -66,7 +70,7 @@ def require_known_version(location: str) -> None:
     Raises:
         DatasetError: The format version is not this one.
     """
-    version = zarr.open_group(location, mode="r", zarr_format=3).attrs.get("format_version")
+    version = (_root_attributes(location) or {}).get("format_version")
     if version != FORMAT_VERSION:
         raise DatasetError(
             f"{location} has format version {version}, and this photonflow reads version {FORMAT_VERSION}; "
@@ -78,25 +82,40 @@ def read_layout(path: StorePath) -> DatasetLayout:
     """The layout a dataset was created with, complete or not.
 
     Raises:
-        DatasetError: No dataset of ours lies at `path`.
+        DatasetError: No dataset of ours lies at `path`, or its metadata is damaged.
     """
     location = location_of(path)
     if (status := dataset_status(location)) in ("absent", "foreign"):
         raise DatasetError(f"{location} is {status}, so it has no layout; give the path of a cluster dataset.")
     require_known_version(location)
-    group = zarr.open_group(location, mode="r", zarr_format=3, use_consolidated=False)
-    attrs: dict[str, Any] = dict(group.attrs)
-    frame_index = group["frame_index"]
-    assert isinstance(frame_index, zarr.Array)
-    return DatasetLayout(
-        n_frames=attrs["n_frames"],
-        first_frame=attrs["first_frame"],
-        batch_size=attrs["batch_size"],
-        frame_shape=tuple(attrs["frame_shape"]),
-        cluster_size=tuple(attrs["cluster_size"]),
-        signal_dtype=attrs["signal_dtype"],
-        rows_per_chunk=frame_index.chunks[0],
-    )
+    with reading(location):
+        group = zarr.open_group(location, mode="r", zarr_format=3, use_consolidated=False)
+        attrs: dict[str, Any] = dict(group.attrs)
+        frame_index = group["frame_index"]
+        assert isinstance(frame_index, zarr.Array)
+        return DatasetLayout(
+            n_frames=attrs["n_frames"],
+            first_frame=attrs["first_frame"],
+            batch_size=attrs["batch_size"],
+            frame_shape=tuple(attrs["frame_shape"]),
+            cluster_size=tuple(attrs["cluster_size"]),
+            signal_dtype=attrs["signal_dtype"],
+            rows_per_chunk=frame_index.chunks[0],
+        )
+
+
+def _root_attributes(location: str) -> dict[str, Any] | None:
+    """The attributes of the group at `location`; None where there is none, empty where it is damaged or no group."""
+    store = open_store(location)
+    try:
+        root = root_metadata(store)
+        if root is None:
+            return None
+        is_group = (root["zarr_format"], root["node_type"]) == (3, "group")
+    except (ValueError, TypeError, KeyError):
+        return {}
+    attrs = root.get("attributes")
+    return attrs if is_group and isinstance(attrs, dict) else {}
 
 
 def _is_empty(location: str) -> bool:

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 import zarr
+from zarr.core.sync import sync
 
 from cluster_store.arrays import StorePath, create_array, location_of
+from cluster_store.chunks import missing_chunks, stored_keys
+from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.run_identity import RunIdentity
-from cluster_store.schema import PEDESTAL_ATTRS
+from cluster_store.schema import PEDESTAL_ATTRS, PEDESTAL_STATE
 from cluster_store.status import dataset_status
 
 if TYPE_CHECKING:
@@ -80,23 +83,42 @@ def read_pedestal(path: StorePath) -> "Pedestal":
     """The pedestal that the run at `path` started from, bit for bit.
 
     Raises:
-        DatasetError: No dataset of ours lies there, or it holds no pedestal.
+        DatasetError: No dataset of ours lies there, it holds no pedestal, or the pedestal is damaged or lacks a chunk.
     """
     from finder import Pedestal  # late: opening a dataset need not wait for Numba
 
     location = location_of(path)
     if (status := dataset_status(location)) in ("absent", "foreign"):
         raise DatasetError(f"{location} is {status}, so it has no pedestal; give the path of a cluster dataset.")
-    try:
-        group = zarr.open_group(location, path="pedestal", mode="r", zarr_format=3, use_consolidated=False)
-        state: dict[str, Any] = {
-            name: np.asarray(group[name][...])  # type: ignore[index]
-            for name in ("x0", "s1", "s2", "trained_variance")
-        }
-        state["n_samples"] = dict(group.attrs)["n_samples"]
-    except (FileNotFoundError, KeyError) as error:
-        raise DatasetError(f"{location} holds no pedestal; give an archive with dark frames instead.") from error
-    return Pedestal(**state)
+    none = f"{location} holds no pedestal; give an archive with dark frames instead."
+    with reading(f"{location}/pedestal"):
+        try:
+            group = zarr.open_group(location, path="pedestal", mode="r", zarr_format=3, use_consolidated=False)
+        except FileNotFoundError as error:
+            raise DatasetError(none) from error
+        state: dict[str, Any] = {"n_samples": group.attrs.get("n_samples")}
+        # They are written last: without them the run was broken off before its pedestal was whole.
+        if state["n_samples"] is None:
+            raise DatasetError(none)
+        for name, dtype in PEDESTAL_STATE.items():
+            if not sync((group.store_path / name / "zarr.json").exists()):
+                raise DatasetError(none)
+            state[name] = _read_plane(group, name, dtype, location)
+        return Pedestal(**state)
+
+
+def _read_plane(group: zarr.Group, name: str, dtype: str, location: str) -> np.ndarray[Any, Any]:
+    with reading(f"{location}/{group.path}/{name}"):
+        plane = group[name]
+        if not isinstance(plane, zarr.Array) or plane.dtype != dtype:
+            raise TypeError(f"no array of {dtype}")
+        # Zarr reads a chunk that is not there as zeros.
+        for key in missing_chunks(plane, plane.shape[0], stored_keys(plane)):
+            raise DatasetError(
+                f"{location} lacks the chunk {key} of its pedestal's array {name!r}; "
+                "copy the dataset again, or give an archive with dark frames instead."
+            )
+        return np.asarray(plane[...])
 
 
 def _check_sizes(target: zarr.Group, table: xr.Dataset) -> None:

@@ -12,6 +12,7 @@ from zarr.core.metadata import ArrayV3Metadata
 from zarr.core.sync import sync
 
 from cluster_store.arrays import StorePath, location_of, open_for_chunks
+from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
 from cluster_store.run_identity import RunIdentity
@@ -167,12 +168,13 @@ class ClusterWriter:
         return {variable.name: self._open(variable, self.layout.batch_size, None) for variable in frame_variables()}
 
     def _open(self, variable: Variable, chunk_rows: int, n_rows: int | None) -> Array:
-        try:
-            array = open_for_chunks(self.location, variable.name, n_rows)
-        except FileNotFoundError as error:
-            raise DatasetError(
-                f"{self.location} holds no array {variable.name!r} to write to; create the dataset first."
-            ) from error
+        with reading(f"{self.location}/{variable.name}"):
+            try:
+                array = open_for_chunks(self.location, variable.name, n_rows)
+            except FileNotFoundError as error:
+                raise DatasetError(
+                    f"{self.location} holds no array {variable.name!r} to write to; create the dataset first."
+                ) from error
         if (array.chunks[0], array.dtype) != (chunk_rows, np.dtype(variable.dtype)):
             raise DatasetError(
                 f"{self.location} has chunks of {array.chunks[0]} rows of {array.dtype} in {variable.name!r}, not "

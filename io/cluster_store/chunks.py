@@ -1,0 +1,28 @@
+"""Which chunks of an array lie in the store."""
+
+from collections.abc import Iterator, Set
+from itertools import product
+
+import zarr
+from zarr.core.metadata import ArrayV3Metadata
+from zarr.core.sync import sync
+
+
+def stored_keys(array: zarr.Array[ArrayV3Metadata]) -> set[str]:
+    """Keys of everything that lies where the array's chunks do; found with one listing."""
+    store, prefix = array.store_path.store, array.store_path.path
+
+    async def listing() -> set[str]:
+        return {key async for key in store.list_prefix(f"{prefix}/c/")}
+
+    return sync(listing())
+
+
+def missing_chunks(array: zarr.Array[ArrayV3Metadata], n_rows: int, stored: Set[str]) -> Iterator[str]:
+    """Keys of the chunks that the first `n_rows` rows need and that are not `stored`."""
+    shape = (n_rows, *array.shape[1:])
+    counts = (-(-size // chunk) for size, chunk in zip(shape, array.chunks, strict=True))
+    for chunk in product(*map(range, counts)):
+        key = f"{array.store_path.path}/{array.metadata.encode_chunk_key(chunk)}"
+        if key not in stored:
+            yield key
