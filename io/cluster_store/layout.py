@@ -16,7 +16,7 @@ class DatasetLayout:
     Attributes:
         n_frames: Length of the dimension `frame`.
         first_frame: Position in the archive of frame 0 of the dataset.
-        batch_size: Frames of one batch, and of one chunk of the arrays along `frame`.
+        batch_size: Frames of one batch, however many the run has.
         frame_shape: Rows and columns of the detector, (y, x).
         cluster_size: Rows and columns of the window, (cluster_y, cluster_x), both odd.
         signal_dtype: `int32` or `float32`.
@@ -54,6 +54,14 @@ class DatasetLayout:
     def position_dtype(self) -> str:
         """The type of `x` and `y`: `uint16`, or `uint32` where a side of the detector is beyond 65 535 pixels."""
         return "uint16" if max(self.frame_shape) <= 65_535 else "uint32"
+
+    @property
+    def frames_per_chunk(self) -> int:
+        """Frames in one chunk of the arrays along `frame`: one batch, or the whole run where that is shorter.
+
+        A chunk is encoded whole, so that of a batch size of 10⁹ would not fit into memory, let alone into Blosc.
+        """
+        return max(1, min(self.batch_size, self.n_frames))
 
     @property
     def n_batches(self) -> int:

@@ -54,7 +54,7 @@ def create_dataset(
             window = layout.cluster_size if variable.name == "signal" else ()
             _create(group, variable, (0, *window), (layout.rows_per_chunk, *window))
         for variable in frame_variables():
-            _create(group, variable, (layout.n_frames,), (layout.batch_size,))
+            _create(group, variable, (layout.n_frames,), (layout.frames_per_chunk,))
         for variable, offsets in window_offsets(layout):
             array = _create(group, variable, (len(offsets),), (len(offsets),))
             array[:] = np.asarray(offsets, variable.dtype)

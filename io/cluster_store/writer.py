@@ -134,12 +134,12 @@ class ClusterWriter:
         for variable in frame_variables():
             _check(variable, given[variable.name], n_clusters.shape)
         self._run.require()
-        written = Written()
+        written, per_chunk = Written(), self.layout.frames_per_chunk
         for name, values in given.items():
             array = self._frame_arrays[name]
             if len(values):
                 array[first:end] = values
-            chunks = range(first // size, -(-end // size))
+            chunks = range(first // per_chunk, -(-end // per_chunk))
             written += Written(values.nbytes, _stored_bytes(array, chunks))
         return written
 
@@ -165,7 +165,8 @@ class ClusterWriter:
 
     @cached_property
     def _frame_arrays(self) -> dict[str, Array]:
-        return {variable.name: self._open(variable, self.layout.batch_size, None) for variable in frame_variables()}
+        per_chunk = self.layout.frames_per_chunk
+        return {variable.name: self._open(variable, per_chunk, None) for variable in frame_variables()}
 
     def _open(self, variable: Variable, chunk_rows: int, n_rows: int | None) -> Array:
         with reading(f"{self.location}/{variable.name}"):

@@ -119,6 +119,25 @@ def test_arrays_of_another_type_or_length_are_refused_and_nothing_is_written(tmp
     assert file_digests(path) == before
 
 
+@pytest.mark.parametrize(
+    ("n_frames", "batch_size", "per_chunk"), [(50, 10**12, 50), (1, 2, 1), (50, 50, 50), (0, 9, 1)]
+)
+def test_a_batch_size_beyond_the_run_costs_no_more_than_the_run(tmp_path, make_rows, n_frames, batch_size, per_chunk):
+    layout = DatasetLayout(n_frames, 0, batch_size, (8, 9), (3, 3), rows_per_chunk=64)
+    path, rows = tmp_path / "c.zarr", make_rows(layout, 100 * (n_frames > 0))
+    create_dataset(path, layout, {})
+    for name in ("n_clusters", "frame_number", "frame_status"):
+        assert zarr.open_array(path, path=name, mode="r").chunks == (per_chunk,)
+    writer = ClusterWriter(path, layout)
+    writer.write_clusters(0, *rows.clusters(0, len(rows.x)))
+    assert writer.write_frames(0, *rows.frames(0, n_frames)).raw == 13 * n_frames
+    finish_dataset(path, layout, len(rows.x), {})
+    ds = open_clusters(path)
+    np.testing.assert_array_equal(ds.frame_number, rows.frame_number)
+    assert ds.attrs["batch_size"] == batch_size
+    assert read_layout(path) == layout
+
+
 def test_strided_input_is_written_as_it_reads(tmp_path, layout, make_rows):
     path, rows = tmp_path / "c.zarr", make_rows(layout, 256)
     create_dataset(path, layout, {})
