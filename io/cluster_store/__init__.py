@@ -4,6 +4,7 @@ from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
 from cluster_store.lifecycle import create_dataset, finish_dataset
 from cluster_store.opener import open_clusters
+from cluster_store.replacing import require_replaceable
 from cluster_store.schema import FORMAT_VERSION, FrameStatus
 from cluster_store.status import dataset_status, read_layout
 from cluster_store.tables import read_pedestal, write_pedestal, write_table
@@ -22,6 +23,7 @@ __all__ = [
     "open_clusters",
     "read_layout",
     "read_pedestal",
+    "require_replaceable",
     "write_pedestal",
     "write_table",
 ]

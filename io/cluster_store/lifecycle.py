@@ -16,6 +16,7 @@ from cluster_store.chunks import missing_chunks, stored_keys
 from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
+from cluster_store.replacing import require_replaceable
 from cluster_store.run_identity import ROOT_KEY, RunIdentity
 from cluster_store.schema import Variable, cluster_variables, frame_variables, window_offsets
 from cluster_store.status import dataset_status, read_layout
@@ -33,8 +34,8 @@ def create_dataset(
         layout: Sizes, types and chunks.
         attrs: What the run says of itself: parameters, archive, versions, host, device, history. JSON values; flat
             ones (strings, numbers, lists of numbers) also survive an export to netCDF.
-        overwrite: Remove an earlier dataset of ours, complete or not. Anything else is never removed. A run that still
-            writes it with a `run_id` of its own stops at its next write.
+        overwrite: Remove an earlier dataset of ours, complete or not; what :func:`require_replaceable` refuses is never
+            removed. A run that still writes it with a `run_id` of its own stops at its next write.
         run_id: What tells this run from any other; kept as the attribute `run_id`.
 
     Raises:
@@ -44,11 +45,10 @@ def create_dataset(
     location = location_of(path)
     plain = plain_attributes(attrs, layout, run_id)
     status = dataset_status(location)
-    if status == "foreign":
-        raise DatasetError(f"{location} exists and is not a photonflow cluster dataset; choose another output.")
-    if status != "absent" and not overwrite:
+    if status in ("running", "complete") and not overwrite:
         raise DatasetError(f"{location} exists (status {status}); choose another output, or ask to overwrite it.")
     try:
+        require_replaceable(location)
         group = _take_place(location, own_attributes(layout, run_id) | plain, occupied=status != "absent")
         for variable in cluster_variables(layout):
             window = layout.cluster_size if variable.name == "signal" else ()

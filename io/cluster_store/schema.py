@@ -91,6 +91,14 @@ def window_offsets(layout: DatasetLayout) -> tuple[tuple[Variable, range], ...]:
     )
 
 
+ARRAY_NAMES = (
+    "frame_index", "y", "x", "signal", "n_clusters", "frame_number", "frame_status", "cluster_y", "cluster_x",
+)  # fmt: skip
+"""The arrays of the root group."""
+
+GROUPS = ("pedestal", "batches")
+"""The groups beside them, whose arrays the run names."""
+
 PEDESTAL_ATTRS: Mapping[str, Mapping[str, str]] = {
     "x0": {"long_name": "reference level: the rounded mean of the dark frames", "units": "ADU"},
     "s1": {"long_name": "running sum of the distance from x0", "units": "ADU"},

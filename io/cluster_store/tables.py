@@ -13,13 +13,12 @@ from cluster_store.chunks import missing_chunks, stored_keys
 from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.run_identity import RunIdentity
-from cluster_store.schema import PEDESTAL_ATTRS, PEDESTAL_STATE
+from cluster_store.schema import GROUPS, PEDESTAL_ATTRS, PEDESTAL_STATE
 from cluster_store.status import dataset_status
 
 if TYPE_CHECKING:
     from finder import Pedestal
 
-GROUPS = ("pedestal", "batches")
 _CHUNK_BYTES = 8 * 2**20
 
 
