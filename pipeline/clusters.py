@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import logging
+import multiprocessing
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from importlib import metadata, resources
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -127,19 +128,32 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
         with _connect(config.scheduler) as client:
             yield client
         return
-    with _interrupts_ignored(), dask.config.set({"distributed.nanny.pre-spawn-environ": WORKER_ENVIRONMENT}):
-        cluster = LocalCluster(
-            n_workers=config.n_workers,
-            threads_per_worker=config.threads,
-            processes=True,
-            host="127.0.0.1",
-            memory_limit=config.memory_limit,
-            dashboard_address=config.dashboard_address or "127.0.0.1:0",
-            # What fails on a worker reaches the client as an exception; the log would say it again, with tracebacks.
-            silence_logs=logging.CRITICAL,
-        )
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        # A worker that has just been started imports the script that starts it, and came here again.
+        raise SystemExit(1)
+    try:
+        with _interrupts_held_back(), dask.config.set({"distributed.nanny.pre-spawn-environ": WORKER_ENVIRONMENT}):
+            cluster = _local_cluster(config)
+    except RuntimeError as error:
+        raise ClusterUnavailableError(
+            f"{config.n_workers} workers could not be started on this machine; in a script, code that starts workers "
+            'has to stand under `if __name__ == "__main__":`, for they import the script'
+        ) from error
     with cluster, Client(cluster, set_as_default=False) as client:
         yield client
+
+
+def _local_cluster(config: ClusterConfig) -> LocalCluster:
+    return LocalCluster(
+        n_workers=config.n_workers,
+        threads_per_worker=config.threads,
+        processes=True,
+        host="127.0.0.1",
+        memory_limit=config.memory_limit,
+        dashboard_address=config.dashboard_address or "127.0.0.1:0",
+        # What fails on a worker reaches the client as an exception; the log would say it again, with tracebacks.
+        silence_logs=logging.CRITICAL,
+    )
 
 
 def count_workers(client: Client) -> int:
@@ -200,19 +214,22 @@ def require_photonflow(client: Client) -> None:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Start processes that a Ctrl-C doesn't reach: a process inherits what is ignored.
+def _interrupts_held_back() -> Iterator[None]:
+    """Start threads and processes that a Ctrl-C doesn't reach: they inherit what is held back.
 
-    A terminal sends it to all of them; only this one is to act on it, and it ends the others in good order.
+    A terminal sends it to all processes; only this one is to act on it, and it ends the others in good order. A Ctrl-C
+    in the meantime arrives afterwards.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Where this starts a process of its own it lets interrupts through again, so that has to happen first.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _address(client: Client) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -13,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import zarr
-from distributed import Client, as_completed
+from distributed import Client, KilledWorker, as_completed
 
 from cluster_store import dataset_status, read_pedestal
 from finder import DarkSums, Pedestal
@@ -119,6 +118,11 @@ def train_pedestal(source: PedestalSource, n_samples: int, client: Client) -> Pe
         sums: DarkSums = total.result()
     except ArchiveError as error:
         raise RunError(f"the pedestal can't be trained: {error}") from error
+    except KilledWorker as error:
+        raise RunError(
+            f"the pedestal can't be trained on {source}: workers ended while they read it, most often for want of "
+            "memory"
+        ) from error
     return Pedestal.from_sums(sums, n_samples)
 
 
@@ -168,7 +172,7 @@ def _from_npz(path: str, n_samples: int) -> Pedestal:
         with Path(path).open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             planes = [loaded[name] for name in ("mean", "noise")]
-    except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # NumPy's parsers raise whatever a damaged file leads them to.
         raise ValueError(
             f"--pedestal {path} is no NPZ file with arrays `mean` and `noise` (y, x) in ADU: "
             "np.savez(path, mean=mean, noise=noise) writes one"
@@ -185,10 +189,19 @@ def _mean_and_noise_of_group(path: str) -> tuple[npt.NDArray[Any], npt.NDArray[A
     mean, noise = arrays
     if not isinstance(mean, zarr.Array) or not isinstance(noise, zarr.Array):
         return None
+    for name, array in (("mean", mean), ("noise", noise)):
+        if array.nchunks_initialized < array.nchunks:
+            raise ValueError(
+                f"--pedestal {path} lacks {array.nchunks - array.nchunks_initialized} of the {array.nchunks} chunks of "
+                f"`{name}`: copy it again, or give an NPZ file"
+            )
     return np.asarray(mean[...]), np.asarray(noise[...])
 
 
 def _from_planes(path: str, mean: npt.NDArray[Any], noise: npt.NDArray[Any], n_samples: int) -> Pedestal:
+    for name, plane in (("mean", mean), ("noise", noise)):
+        if plane.dtype.kind not in "iuf":
+            raise ValueError(f"--pedestal {path}: `{name}` holds {plane.dtype} values, and numbers in ADU are needed")
     try:
         return Pedestal.from_mean_and_noise(mean, noise, n_samples)
     except (ValueError, TypeError) as error:

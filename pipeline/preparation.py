@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import tempfile
 from dataclasses import dataclass, field
@@ -11,9 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cluster_store import DatasetLayout, dataset_status
+from cluster_store import DatasetLayout, dataset_status, require_replaceable
 from finder import FinderParameters, Pedestal, open_finder
-from frame_archive import ArchiveAddress, FrameArchive
+from frame_archive import ArchiveAddress, FrameArchive, local_path
+from pipeline.ownership import living_writer
 from pipeline.pedestal_source import DarkFrames, PedestalSource, find_pedestal
 from pipeline.pixel_masks import combined_mask
 from pipeline.plan import BatchPlan
@@ -58,6 +60,17 @@ class RunOptions:
     overwrite: bool = False
     command: str = "pipeline.process(...)"
 
+    def __post_init__(self) -> None:
+        # Numbers as NumPy counts them are as good as Python's.
+        try:
+            frames = tuple(None if side is None else operator.index(side) for side in self.frames)
+            object.__setattr__(self, "batch_size", operator.index(self.batch_size))
+        except TypeError as error:
+            raise ValueError(f"batch_size and frames are whole numbers: {error}") from error
+        if len(frames) != 2:
+            raise ValueError(f"frames is {self.frames!r}: give (start, stop), half-open")
+        object.__setattr__(self, "frames", frames)
+
 
 @dataclass(frozen=True)
 class PreparedRun:
@@ -97,7 +110,12 @@ def prepare(options: RunOptions) -> PreparedRun:
         raise ValueError(f"signal_dtype {options.signal_dtype!r} is none of {', '.join(SIGNAL_DTYPES)}")
     if options.batch_size < 1:
         raise ValueError(f"a batch of {options.batch_size} frames was asked for: the batch size is at least 1")
-    archive = ArchiveAddress(str(Path(options.archive).absolute()), options.frames_path, options.missing_chunks).open()
+    if dataset_status(_absolute(options.archive)) in ("running", "complete"):
+        raise ValueError(
+            f"{options.archive} is a cluster dataset already: `photonflow inspect` says what is in it; give `process` "
+            "an archive of frames"
+        )
+    archive = ArchiveAddress(_absolute(options.archive), options.frames_path, options.missing_chunks).open()
     pixel_mask = combined_mask(options.mask, archive)
     finder = open_finder(options.backend, options.parameters, archive.frame_shape, pixel_mask)
     pedestal = find_pedestal(options.pedestal, archive, options.parameters.n_samples)
@@ -114,6 +132,10 @@ def prepare(options: RunOptions) -> PreparedRun:
         signal_dtype=options.signal_dtype,
     )
     return PreparedRun(options, archive, out, plan, layout, pixel_mask, pedestal, finder.backend)
+
+
+def _absolute(path: str) -> str:
+    return str(Path(local_path(path)).absolute())
 
 
 def default_output(archive: str) -> str:
@@ -142,13 +164,19 @@ def _frame_range(options: RunOptions, archive: FrameArchive, pedestal: PedestalS
 
 
 def _output(options: RunOptions, archive: FrameArchive) -> str:
-    out = Path(options.out or default_output(archive.address.path)).absolute()
-    source = Path(archive.address.path).resolve()
+    out = Path(_absolute(options.out or default_output(archive.address.path)))
     place = out.resolve()
-    if place == source or source in place.parents:
-        raise ValueError(f"the output {out} lies inside the archive {options.archive}: give --out another place")
-    if place in source.parents:
-        raise ValueError(f"the archive {options.archive} lies inside the output {out}: give --out another place")
+    sources = {"archive": archive.address.path, "pedestal": options.pedestal, "mask": options.mask}
+    for name, path in sources.items():
+        if not isinstance(path, str) or not Path(path).exists():
+            continue
+        source = Path(path).resolve()
+        if place == source:
+            raise ValueError(f"the output {out} is the {name} itself: give --out another place")
+        if source in place.parents:
+            raise ValueError(f"the output {out} lies inside the {name} {path}: give --out another place")
+        if place in source.parents:
+            raise ValueError(f"the {name} {path} lies inside the output {out}: give --out another place")
     status = dataset_status(str(out))
     if status == "foreign":
         raise FileExistsError(
@@ -157,6 +185,9 @@ def _output(options: RunOptions, archive: FrameArchive) -> str:
     if status != "absent" and not options.overwrite:
         unfinished = " (of a run that did not finish)" if status == "running" else ""
         raise FileExistsError(f"{out} exists{unfinished}: give --overwrite to replace it, or --out another place")
+    if (writer := living_writer(str(out))) is not None:
+        raise FileExistsError(f"{out} is being written by {writer}: wait for it, end it, or give --out another place")
+    require_replaceable(str(out))
     _require_writable(out)
     return str(out)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +24,14 @@ from finder.offset import Offset, offset_by_chance
 from pipeline import provenance
 from pipeline.clusters import count_workers, require_photonflow
 from pipeline.errors import BatchError
+from pipeline.ownership import at_work, writer_attributes
 from pipeline.pedestal_source import train_pedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun
 from pipeline.submission import RunProgress, RunRecord, Submission
 from pipeline.worker import BatchCount, RunPlugin, RunSetup, plugin_name
 from roofline import StageUse, ThroughputSummary
+
+logger = logging.getLogger(__name__)
 
 # More pixels than this being off is not a matter of bad pixels.
 SHARE_OF_BAD_PIXELS = 0.02
@@ -75,12 +80,12 @@ def execute(
     """
     began = time.perf_counter() if began is None else began
     on_step = on_step or (lambda step: None)
-    options, layout = prepared.options, prepared.layout
+    options, layout, run_id = prepared.options, prepared.layout, uuid.uuid4().hex[:8]
     require_photonflow(client)
-    on_step(f"pedestal: {prepared.pedestal}")
+    on_step(f"training the pedestal on {prepared.pedestal}")
     pedestal = train_pedestal(prepared.pedestal, options.parameters.n_samples, client)
     setup = RunSetup(
-        run_id=uuid.uuid4().hex[:8],
+        run_id=run_id,
         archive=prepared.archive.address,
         dataset=prepared.out,
         layout=layout,
@@ -90,28 +95,37 @@ def execute(
         pixel_mask=prepared.pixel_mask,
         block_bytes=BLOCK_BYTES,
     )
-    on_step("preparing the workers")
-    client.register_plugin(RunPlugin(setup))
-    try:
-        workers = count_workers(client)
-        create_dataset(prepared.out, layout, _attributes(prepared), overwrite=options.overwrite)
-        write_pedestal(prepared.out, pedestal)
-        on_step(f"finding clusters in {layout.n_frames} frames with {workers} worker{'s' * (workers != 1)}")
+    workers = count_workers(client)
+    with at_work(run_id), _plugin_on_workers(setup, client, on_step):
+        attributes = _attributes(prepared) | writer_attributes()
+        create_dataset(prepared.out, layout, attributes, overwrite=options.overwrite, run_id=run_id)
+        write_pedestal(prepared.out, pedestal, run_id=run_id)
+        on_step("finding clusters")
+        logger.info("run %s: %d batches on %d workers into %s", run_id, len(prepared.plan), workers, prepared.out)
         submitted = time.perf_counter()
-        submission = Submission(client, setup.run_id, prepared.plan, layout.rows_per_chunk, WINDOW, on_progress)
-        record = submission.run()
-    except BatchError as error:
-        raise BatchError(f"{error}; what is at {prepared.out} is unfinished, run again with --overwrite") from error
-    finally:
-        client.unregister_worker_plugin(plugin_name(setup.run_id))
-    counts = [count for count in record.counts if count is not None]
-    digest = _digest(counts)
-    _write_tables(prepared.out, counts, record)
-    finish_dataset(prepared.out, layout, record.n_clusters, {"digest": digest})
-    seconds = time.perf_counter() - submitted
+        try:
+            submission = Submission(client, run_id, prepared.plan, layout.rows_per_chunk, WINDOW, on_progress)
+            record = submission.run()
+        except BatchError as error:
+            raise BatchError(f"{error}; what is at {prepared.out} is unfinished, run again with --overwrite") from error
+        counts = [count for count in record.counts if count is not None]
+        digest = _digest(counts)
+        _write_tables(prepared.out, counts, record, run_id)
+        finish_dataset(prepared.out, layout, record.n_clusters, {"digest": digest}, run_id=run_id)
+        seconds = time.perf_counter() - submitted
     summary = _summary(counts, record, workers, seconds, submitted - began)
     _warn_if_stale(counts, prepared, pedestal)
     return RunResult(prepared.out, summary, digest)
+
+
+@contextmanager
+def _plugin_on_workers(setup: RunSetup, client: Client, on_step: Callable[[str], None]) -> Iterator[None]:
+    on_step("preparing the workers")
+    client.register_plugin(RunPlugin(setup))
+    try:
+        yield
+    finally:
+        client.unregister_worker_plugin(plugin_name(setup.run_id))
 
 
 def _attributes(prepared: PreparedRun) -> dict[str, Any]:
@@ -140,7 +154,7 @@ def _digest(counts: list[BatchCount]) -> str:
     return f"xxh3-128:{whole.hexdigest()}"
 
 
-def _write_tables(out: str, counts: list[BatchCount], record: RunRecord) -> None:
+def _write_tables(out: str, counts: list[BatchCount], record: RunRecord, run_id: str) -> None:
     names = sorted({count.worker for count in counts})
 
     def column(values: list[Any], dtype: str, **attrs: str) -> tuple[str, npt.NDArray[Any], dict[str, str]]:
@@ -162,7 +176,7 @@ def _write_tables(out: str, counts: list[BatchCount], record: RunRecord) -> None
         },
         attrs={"worker_names": names},
     )
-    write_table(out, "batches", batches)
+    write_table(out, "batches", batches, run_id=run_id)
     write_table(
         out,
         "pedestal",
@@ -188,6 +202,7 @@ def _write_tables(out: str, counts: list[BatchCount], record: RunRecord) -> None
                 ),
             }
         ),
+        run_id=run_id,
     )
 
 

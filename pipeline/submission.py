@@ -172,6 +172,14 @@ class Submission:
         self._record.progress = RunProgress(
             self._frames_found, self._plan.n_frames, self._record.n_clusters, self._batches_found
         )
+        logger.info(
+            "%s: %d clusters, read %.2f s, find %.2f s, on %s",
+            count.batch,
+            count.n_clusters,
+            count.read_seconds,
+            count.find_seconds,
+            count.worker,
+        )
         self._on_progress(self._record.progress)
 
     def _place_batches(self) -> None:

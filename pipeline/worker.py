@@ -133,7 +133,7 @@ class RunPlugin(WorkerPlugin):
         self.finder: Finder = open_finder(
             self.run.backend, self.run.parameters, self.archive.frame_shape, self.run.pixel_mask
         )
-        self.writer = ClusterWriter(self.run.dataset, self.run.layout)
+        self.writer = ClusterWriter(self.run.dataset, self.run.layout, self.run.run_id)
         # One frame now, so that what has to be compiled is compiled before the first batch.
         frame = np.zeros((1, *self.archive.frame_shape), self.archive.dtype)
         self.finder.find(frame, self.run.pedestal)

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "analysis": {"finder", "numpy", "numba", "scipy", "xarray"},
     "pipeline": STORES
     | {"finder", "frame_archive", "cluster_store", "roofline", "analysis"}
-    | {"dask", "distributed", "xxhash", "yaml"},
+    | {"dask", "distributed", "psutil", "xxhash", "yaml"},
     "workflows": STORES
     | {"finder", "frame_archive", "cluster_store", "roofline", "analysis", "pipeline"}
     | {"click", "dask", "distributed", "matplotlib", "rich"},

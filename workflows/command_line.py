@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import io
 import logging
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import traceback
 import warnings
 from importlib.metadata import version
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -55,11 +57,13 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
     shows the traceback too.
     """
     signal.signal(signal.SIGTERM, _terminate)
+    _prepare_stdout()
     prog = name or f"python -m workflows.{command.name if command.name != 'command' else sys.argv[0]}"
     try:
         # Not `command.main`, which turns an interruption into an error of its own and loses what it says.
         with command.make_context(prog, sys.argv[1:]) as context:
             command.invoke(context)
+        sys.stdout.flush()
         code = ExitCode.DONE
     except click.exceptions.Exit as request:
         code = ExitCode(request.exit_code)
@@ -84,7 +88,6 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
         _show_traceback_if_verbose()
         _say(f"a fault in photonflow ({type(error).__name__}: {error}): please report it with the output of -v")
         code = ExitCode.FAILED
-    sys.stdout.flush()
     sys.exit(int(code))
 
 
@@ -98,6 +101,14 @@ def configure_logging(verbosity: int) -> None:
     # Of Dask's own log only what a user must act on: a worker that leaves at shutdown is not news.
     for name in ("distributed", "tornado"):
         logging.getLogger(name).setLevel(logging.ERROR if verbosity < 2 else logging.INFO)
+
+
+def _prepare_stdout() -> None:
+    """Let a result be printed wherever stdout goes: to nowhere if it is closed, with ? for what it can't spell."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (it stays open to the end)
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from cluster_store import dataset_status
 from finder import FinderParameters
 from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute, open_cluster, prepare
 from pipeline.processing import no_gpus
@@ -33,7 +34,7 @@ LATER = {
 @click.command(name="process")
 @click.argument("archive", type=click.Path())
 @click.option("--out", type=click.Path(), help="The dataset to write; by default x.clusters.zarr beside x.zarr.")
-@click.option("--gpus", type=int, metavar="N", help="Use N GPUs.")
+@click.option("--gpus", type=int, metavar="N", help="Use N GPUs.  (not yet)")
 @click.option("--cpus", type=click.IntRange(min=1), metavar="N", help="Use N worker processes; by default one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Use the workers of a running Dask scheduler.")
 @click.option("--cluster", metavar="FILE.yaml", help="Use the workers that a YAML file describes (cluster_configs/).")
@@ -56,10 +57,10 @@ LATER = {
     help="Follow each pixel's noise, or keep that of the darks.",
 )
 @click.option(
-    "--tracking", type=click.Choice(["batch", "chain", "off"]), default="batch", show_default=True, help="Not yet."
+    "--tracking", type=click.Choice(["batch", "chain", "off"]), default="batch", show_default=True, help="(not yet)"
 )
-@click.option("--warmup", type=int, default=0, show_default=True, metavar="W", help="Not yet.")
-@click.option("--recentre", type=int, default=0, show_default=True, metavar="K", help="Not yet.")
+@click.option("--warmup", type=int, default=0, show_default=True, metavar="W", help="(not yet)")
+@click.option("--recentre", type=int, default=0, show_default=True, metavar="K", help="(not yet)")
 @click.option(
     "--pedestal",
     metavar="PATH|first:N",
@@ -85,10 +86,14 @@ LATER = {
     show_default=True,
     help="Type of signal.",
 )
-@click.option("--resume", is_flag=True, help="Not yet.")
+@click.option("--resume", is_flag=True, help="(not yet)")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier output of photonflow's.")
 @click.option(
-    "--on-bad-batch", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="Only fail, as yet."
+    "--on-bad-batch",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="Only fail, as yet.",
 )
 @click.option("--dry-run", "only_plan", is_flag=True, help="Say what would be done and what it would take.")
 @click.option("--progress/--no-progress", default=True, help="Show how far the run is.  [default: progress]")
@@ -122,10 +127,18 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
         dry_run(prepared, config, as_json=options["as_json"])
         return
     result = _run(prepared, config, began, show_progress=options["progress"])
-    if options["as_json"]:
-        click.echo(json.dumps({"out": result.out, "digest": result.digest, **result.summary.as_dict()}, indent=2))
-    else:
-        print_result(result)
+    try:
+        if options["as_json"]:
+            click.echo(json.dumps({"out": result.out, "digest": result.digest, **result.summary.as_dict()}, indent=2))
+        else:
+            print_result(result)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(
+            f"the dataset at {result.out} is complete, but its summary can't be written to stdout: {error.strerror}"
+        ) from error
 
 
 def _cluster_config(options: dict[str, Any]) -> ClusterConfig:
@@ -166,9 +179,17 @@ def _run(prepared: PreparedRun, config: ClusterConfig, began: float, show_progre
                     began=began,
                 )
     except KeyboardInterrupt as interruption:
-        raise Interruption.of(
-            interruption, f"what is at {prepared.out} is unfinished; run again with --overwrite"
-        ) from None
+        raise Interruption.of(interruption, _what_is_left(prepared.out)) from None
+
+
+def _what_is_left(out: str) -> str:
+    match dataset_status(out):
+        case "complete":
+            return f"the dataset at {out} is complete"
+        case "running":
+            return f"what is at {out} is unfinished; run again with --overwrite"
+        case _:
+            return "nothing was written"
 
 
 def _arguments() -> list[str]:

@@ -35,7 +35,7 @@ class RunProgress:
         self._live = enabled and self._console.is_terminal
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=10),
             TextColumn("{task.fields[figures]}"),
             console=self._console,
             transient=True,
@@ -85,10 +85,11 @@ class RunProgress:
         seconds = time.monotonic() - self._began
         if frames > 0 and seconds > 0:
             parts.append(f"{frames / seconds:,.0f} frames/s")
-            if clusters is not None:
-                parts.append(f"{clusters / seconds:,.0f} clusters/s")
             if frames < self._total:
                 parts.append(f"{_duration(seconds * (self._total - frames) / frames)} left")
+            # Last, because a narrow terminal cuts the end off.
+            if clusters is not None:
+                parts.append(f"{clusters / seconds / 1e6:.2f} M clusters/s")
         return ", ".join(parts)
 
     def _line(self, text: str) -> None:

@@ -28,6 +28,11 @@ def store(path, **arrays):
     return path
 
 
+# NPY files whose header claims 10¹³ rows, or can't be parsed.
+HUGE_NPY, TORN_NPY = (
+    b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    for header in (b"{'descr': '<u2', 'fortran_order': False, 'shape': (10000000000000, 10)}\n", b"((((((((((((((((\n")
+)
 FRAMES = np.full((6, 12, 10), 1000, np.uint16)
 DARK = np.full((20, 12, 10), 1000, np.uint16)
 
@@ -112,8 +117,10 @@ class TestPedestalAndMask:
             {"mean": np.zeros((3, 3)), "noise": np.ones((3, 3))},
             {"mean": np.full((12, 10), np.nan), "noise": np.ones((12, 10))},
             {"mean": np.zeros((12, 10)), "noise": -np.ones((12, 10))},
+            {"mean": np.zeros((12, 10), complex), "noise": np.ones((12, 10))},
+            {"mean": np.full((12, 10), "5"), "noise": np.ones((12, 10))},
         ],
-        ids=["no noise", "another shape", "NaN", "negative noise"],
+        ids=["no noise", "another shape", "NaN", "negative noise", "complex", "text"],
     )
     def test_an_npz_pedestal_that_does_not_fit(self, photonflow, archive, tmp_path, planes):
         np.savez(tmp_path / "pedestal.npz", **planes)
@@ -130,7 +137,7 @@ class TestPedestalAndMask:
         outcome = photonflow("process", archive, "--mask", "mask.npy")
         assert (outcome.code, "mask.npy" in outcome.sentence, "(10, 12)" in outcome.sentence) == (1, True, True)
 
-    @pytest.mark.parametrize("content", [b"", b"not numpy at all", b"PK\x03\x04 not a zip"])
+    @pytest.mark.parametrize("content", [b"", b"not numpy at all", b"PK\x03\x04 not a zip", HUGE_NPY, TORN_NPY])
     def test_a_mask_that_is_none(self, photonflow, archive, tmp_path, content):
         (tmp_path / "mask.npy").write_bytes(content)
         outcome = photonflow("process", archive, "--mask", "mask.npy")
@@ -289,7 +296,8 @@ class TestOutput:
     def test_an_output_inside_the_archive(self, photonflow, archive, out):
         before = sorted(archive.rglob("*"))
         outcome = photonflow("process", archive, "--out", out, "--overwrite")
-        assert (outcome.code, "inside the archive" in outcome.sentence) == (1, True)
+        said = "archive itself" if out == "a.zarr" else "inside the archive"
+        assert (outcome.code, said in outcome.sentence) == (1, True)
         assert sorted(archive.rglob("*")) == before
 
     def test_an_output_inside_the_archive_behind_a_link(self, photonflow, archive, tmp_path):
@@ -302,6 +310,21 @@ class TestOutput:
         shutil.move(archive, tmp_path / "out" / "a.zarr")
         outcome = photonflow("process", "out/a.zarr", "--out", "out", "--overwrite")
         assert (outcome.code, "inside the output" in outcome.sentence) == (1, True)
+
+    def test_an_output_inside_the_archive_of_the_pedestal(self, photonflow, archive, tmp_path):
+        shutil.copytree(archive, tmp_path / "darks.zarr")
+        outcome = photonflow("process", archive, "--pedestal", "darks.zarr", "--out", "darks.zarr/out")
+        assert (outcome.code, "inside the pedestal" in outcome.sentence) == (1, True)
+
+    def test_an_address_that_is_no_path(self, photonflow, archive, tmp_path):
+        outcome = photonflow("process", archive, "--out", "s3://bucket/out.zarr")
+        assert (outcome.code, "s3://" in outcome.sentence) == (1, True)
+        assert not (tmp_path / "s3:").exists()
+
+    def test_a_dataset_that_is_given_for_an_archive(self, photonflow, archive):
+        assert photonflow("process", archive, "--cpus", 1, "--no-progress").code == 0
+        outcome = photonflow("process", archive.with_name("a.clusters.zarr"))
+        assert (outcome.code, "inspect" in outcome.sentence) == (1, True)
 
     @pytest.mark.parametrize("out", ["/proc/clusters.zarr", "/dev/null/clusters.zarr"])
     def test_an_unwritable_place(self, photonflow, archive, out):

@@ -98,33 +98,91 @@ def test_a_stale_pedestal_is_said_in_one_line(python_m, tmp_path):
     assert "--pedestal" in line
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_run_ends_with_one_line_and_leaves_no_process(many_batches, sent, code):
+@contextlib.contextmanager
+def started(archive, *arguments, until):
+    """A run in a session of its own, once it has said ``until``; ended by force if it hasn't ended by itself."""
     run = subprocess.Popen(
-        [sys.executable, "-m", "workflows.process", str(many_batches), "--batch-size", "1", "--cpus", "2"],
+        [sys.executable, "-m", "workflows.process", str(archive), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=many_batches.parent,
+        cwd=archive.parent,
         start_new_session=True,
     )
     try:
-        said = []
         for line in run.stderr:
-            said.append(line)
-            if line.startswith("finding clusters"):
+            if line.startswith(until):
                 break
+        yield run
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+
+
+@pytest.mark.parametrize(
+    ("sent", "until", "code", "left"),
+    [
+        (signal.SIGINT, "finding clusters", 130, "--overwrite"),
+        (signal.SIGTERM, "finding clusters", 143, "--overwrite"),
+        (signal.SIGINT, "starting", 130, "nothing was written"),
+    ],
+    ids=["Ctrl-C", "SIGTERM", "Ctrl-C while workers start"],
+)
+def test_an_interrupted_run_ends_with_one_line_and_leaves_no_process(many_batches, sent, until, code, left):
+    with started(many_batches, "--batch-size", "1", "--cpus", "2", until=until) as run:
         # As a terminal does it: Ctrl-C reaches every process of the group.
         os.killpg(run.pid, sent) if sent == signal.SIGINT else run.send_signal(sent)
         stdout, rest = run.communicate(timeout=60)
         assert processes_of_group(run.pid) == []
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGKILL)
     assert (run.returncode, stdout) == (code, "")
-    lines = [line for line in rest.splitlines() if "frames/s" not in line]
+    lines = [line for line in rest.splitlines() if line.startswith("photonflow: ") or "Traceback" in line]
     assert len(lines) == 1, rest
-    assert "--overwrite" in lines[0]
+    assert left in lines[0]
+
+
+def test_what_a_living_run_is_at_work_on_is_not_replaced(many_batches, python_m):
+    with started(many_batches, "--batch-size", "1", "--cpus", "1", until="finding clusters") as run:
+        outcome = python_m("process", many_batches, "--overwrite")
+        assert outcome.code == 1
+        assert f"is being written by process {run.pid} on " in outcome.sentence
+        os.killpg(run.pid, signal.SIGINT)
+        run.communicate(timeout=60)
+    # Its writer has ended, so that it may go now.
+    again = python_m("process", many_batches, "--overwrite", "--dry-run")
+    assert again.code == 0, again.stderr
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full", "| true"])
+def test_a_stdout_that_takes_nothing_costs_the_summary_and_not_the_dataset(archive, redirection):
+    command = f"{VENV_BIN}/photonflow process a.zarr --cpus 1 --no-progress {redirection}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=archive.parent, check=False)
+    assert "Traceback" not in done.stderr
+    assert xr.open_zarr(archive.with_name("a.clusters.zarr")).attrs["status"] == "complete"
+    if redirection == ">/dev/full":
+        assert done.returncode == 1
+        assert "is complete, but its summary can't be written to stdout" in done.stderr
+
+
+def test_a_stdout_that_can_not_spell_everything_gets_the_table_all_the_same(archive):
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [VENV_BIN / "photonflow", "process", archive, "--cpus", "1", "--no-progress"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "?s a frame" in done.stdout
+
+
+def test_a_script_without_a_guard_is_told_what_it_lacks(archive):
+    script = archive.with_name("script.py")
+    script.write_text("from pipeline import process\nprocess('a.zarr', cpus=1)\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=archive.parent, check=False)
+    assert done.returncode == 1
+    assert 'under `if __name__ == "__main__":`' in done.stderr.splitlines()[-1]
 
 
 def processes_of_group(group, patience=10.0):
