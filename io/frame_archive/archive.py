@@ -181,9 +181,20 @@ class FrameArchive:
             raise ArchiveError(f"{where} holds the negative frame number {numbers.min()}")
         return numbers.astype(np.uint64)
 
-    def missing_chunks(self, start: int, stop: int) -> list[str]:
-        """Return the keys of the stored chunks of frames `start` to `stop` that are not there."""
-        return self._frames.missing_chunks(start, stop)
+    def missing_chunks(self, start: int, stop: int, at_most: int = 10) -> list[str]:
+        """Return the keys of the first stored chunks of frames `start` to `stop` that are not there, in order.
+
+        Takes time for the chunks that are there, not for those that the metadata claims.
+
+        Args:
+            start: the first frame.
+            stop: one past the last.
+            at_most: the most keys to return; where there are so many, there may be more.
+
+        Raises:
+            ArchiveError: the file system does not say, or the index of a shard cannot be read.
+        """
+        return self._frames.missing_chunks(start, stop, at_most)
 
     def stored_bytes(self, start: int, stop: int) -> int:
         """Return the bytes on disk of the chunks that frames `start` to `stop` lie in."""

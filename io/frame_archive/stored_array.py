@@ -1,9 +1,9 @@
 """One array of an archive: read into a given buffer, with what is missing or damaged named."""
 
-import itertools
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import zarr
 from zarr.buffer.cpu import NDBuffer
 
+from frame_archive.chunk_files import ChunkFiles, Grid, coordinates_in
 from frame_archive.complete_store import MissingChunkError
 from frame_archive.errors import ArchiveError
 from frame_archive.plain_chunks import ChunkError, plain_layout
@@ -55,6 +56,7 @@ class StoredArray:
         self._grid = array.shards or array.chunks
         self._plain = plain_layout(array)
         self._shards = shard_layout(array)
+        self._files = ChunkFiles.of(array, archive)
 
     @property
     def name(self) -> str:
@@ -106,7 +108,7 @@ class StoredArray:
 
     def _read_through_zarr(self, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         if self._shards is not None and self._missing_chunks == "error":
-            missing = self.missing_chunks(start, stop)
+            missing = self.missing_chunks(start, stop, at_most=1)
             if missing:
                 raise self._missing(missing[0], start, stop)
         try:
@@ -136,49 +138,41 @@ class StoredArray:
 
     def stored_chunks(self, start: int, stop: int) -> Iterator[StoredChunk]:
         """Yield the chunks (or shards) that rows `start` to `stop` lie in, in order."""
-        if stop <= start:
-            return
-        side, length = self._grid[0], self.array.shape[0]
-        others = [range(-(-extent // step)) for extent, step in zip(self.array.shape[1:], self._grid[1:], strict=True)]
-        encode = self.array.metadata.encode_chunk_key
-        for row in range(start // side, -(-stop // side)):
-            for rest in itertools.product(*others):
-                coordinates = (row, *rest)
-                key = self._prefix + encode(coordinates)
-                yield StoredChunk(key, coordinates, row * side, min((row + 1) * side, length))
+        grid = self._grid_of(start, stop)
+        for number in range(prod(map(len, grid))):
+            yield self._chunk(grid, number)
 
-    def missing_chunks(self, start: int, stop: int) -> list[str]:
-        """Return the keys of the chunks of rows `start` to `stop` that are not in the store.
+    def _grid_of(self, start: int, stop: int) -> Grid:
+        side = self._grid[0]
+        others = [range(-(-extent // step)) for extent, step in zip(self.array.shape[1:], self._grid[1:], strict=True)]
+        return [range(start // side, -(-stop // side) if start < stop else start // side), *others]
+
+    def _chunk(self, grid: Grid, number: int) -> StoredChunk:
+        coordinates = coordinates_in(grid, number)
+        key = self._prefix + self.array.metadata.encode_chunk_key(coordinates)
+        first = coordinates[0] * self._grid[0]
+        return StoredChunk(key, coordinates, first, min(first + self._grid[0], self.array.shape[0]))
+
+    def missing_chunks(self, start: int, stop: int, at_most: int = 10) -> list[str]:
+        """Return the keys of the first `at_most` chunks of rows `start` to `stop` that are not in the store.
 
         An inner chunk left out of a shard is given as the shard's key and the chunk's place in it.
         """
-        missing = []
-        for chunk, size in self._sizes(start, stop):
-            if size is None:
-                missing.append(chunk.key)
-            elif self._shards is not None:
-                missing.extend(self._missing_in_shard(chunk, start, stop))
-        return missing
+        return list(islice(self._missing_keys(start, stop), at_most))
+
+    def _missing_keys(self, start: int, stop: int) -> Iterator[str]:
+        grid = self._grid_of(start, stop)
+        due = 0
+        for number, _ in self._files.sizes(grid):
+            yield from (self._chunk(grid, absent).key for absent in range(due, number))
+            if self._shards is not None:
+                yield from self._missing_in_shard(self._chunk(grid, number), start, stop)
+            due = number + 1
+        yield from (self._chunk(grid, absent).key for absent in range(due, prod(map(len, grid))))
 
     def stored_bytes(self, start: int, stop: int) -> int:
         """Return the bytes on disk of the chunks that rows `start` to `stop` lie in."""
-        return sum(size or 0 for _, size in self._sizes(start, stop))
-
-    def _sizes(self, start: int, stop: int) -> Iterator[tuple[StoredChunk, int | None]]:
-        chunks = self.stored_chunks(start, stop)
-        if "/" in self.array.metadata.encode_chunk_key((0,) * self.array.ndim):
-            # Each chunk has folders of its own: one look at the file costs less than listing them.
-            for chunk in chunks:
-                yield chunk, _size_of(self._archive / chunk.key)
-        else:
-            try:
-                with os.scandir(self._archive / self.array.path) as entries:
-                    listing = {self._prefix + entry.name: entry for entry in entries}
-            except OSError as error:
-                raise ArchiveError(f"{self._archive / self.array.path} cannot be listed: {error}") from error
-            for chunk in chunks:
-                entry = listing.get(chunk.key)
-                yield chunk, None if entry is None else entry.stat().st_size
+        return sum(size for _, size in self._files.sizes(self._grid_of(start, stop)))
 
     def _missing_in_shard(self, shard: StoredChunk, start: int, stop: int) -> list[str]:
         assert self._shards is not None
@@ -221,10 +215,3 @@ class StoredArray:
 
     def _unexplained(self, start: int, stop: int, cause: Exception) -> ArchiveError:
         return ArchiveError(f"{self._rows} {start}:{stop} of {self.name} in {self._archive} cannot be read: {cause}")
-
-
-def _size_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return None
