@@ -16,7 +16,7 @@ import zarr
 from frame_archive.addresses import local_path
 from frame_archive.errors import ArchiveError
 from frame_archive.opening import ArchiveArrays, find_arrays
-from frame_archive.stored_array import MissingChunks, StoredArray
+from frame_archive.stored_array import MissingChunks
 
 DEFAULT_BLOCK_NBYTES = 32 << 20
 
@@ -97,7 +97,7 @@ class FrameArchive:
         """The pixel mask (y, x), NeXus bits (any of the low 16 set = masked), or None."""
         if self._arrays.pixel_mask is None:
             return None
-        mask = _read(self._arrays.pixel_mask, 0, self.frame_shape[0])
+        mask = self._arrays.pixel_mask.read_new(0, self.frame_shape[0])
         return mask.astype(np.uint32)
 
     @property
@@ -169,13 +169,13 @@ class FrameArchive:
         """
         if self._arrays.dark is None:
             raise ArchiveError(f"{self.address.path} holds no dark frames")
-        return _read(self._arrays.dark, start, stop)
+        return self._arrays.dark.read_new(start, stop)
 
     def frame_numbers(self, start: int, stop: int) -> npt.NDArray[np.uint64]:
         """Return the detector's own numbers of frames `start` to `stop`, or their positions if it kept none."""
         if self._arrays.frame_number is None:
             return np.arange(start, stop, dtype=np.uint64)
-        numbers = _read(self._arrays.frame_number, start, stop)
+        numbers = self._arrays.frame_number.read_new(start, stop)
         if numbers.dtype.kind == "i" and numbers.size and int(numbers.min()) < 0:
             where = Path(self.address.path) / self._arrays.frame_number.name
             raise ArchiveError(f"{where} holds the negative frame number {numbers.min()}")
@@ -212,9 +212,3 @@ class FrameArchive:
         if self.pixel_mask is not None:
             digest.update(self.pixel_mask.tobytes())
         return digest.hexdigest()
-
-
-def _read(array: StoredArray, start: int, stop: int) -> npt.NDArray[Any]:
-    out = np.empty((max(stop - start, 0), *array.array.shape[1:]), array.dtype)
-    array.read(start, stop, out)
-    return out

@@ -198,7 +198,8 @@ def _is_ours(location: Path) -> bool:
         node = node_at(location)
     except (OSError, ValueError):
         return False
-    return node is not None and dict(node.document.get("attributes", {})).get("format") == FORMAT_NAME
+    attributes = None if node is None else node.document.get("attributes")
+    return isinstance(attributes, dict) and attributes.get("format") == FORMAT_NAME
 
 
 def _make_room(location: Path, overwrite: bool) -> None:

@@ -6,3 +6,8 @@ class ArchiveError(ValueError):
 
     The message is one sentence or two for a person: what was found, where, and what to do about it.
     """
+
+
+def cause(error: BaseException) -> str:
+    """Return what `error` says, in one line; its kind where it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__

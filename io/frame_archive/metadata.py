@@ -5,8 +5,10 @@ from somebody else's file.
 """
 
 import json
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +16,9 @@ import numpy as np
 
 METADATA_NAMES = frozenset({"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 _DEEPEST_SEARCH = 4
+_DEEPEST_JSON = 64
+_TOO_DEEP = f"its JSON is nested more than {_DEEPEST_JSON} deep"
+_LARGEST_ARRAY = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Node:
         """The element type as a person would write it."""
         if self.dtype is not None:
             return self.dtype.name
-        return str(self.document.get("data_type", self.document.get("dtype")))
+        return _cut_short(self.document.get("data_type", self.document.get("dtype")))
 
     @property
     def runs_pickle(self) -> bool:
@@ -52,11 +57,14 @@ def node_at(folder: Path) -> Node | None:
 
     Raises:
         OSError: the metadata is there and cannot be read.
-        json.JSONDecodeError: the metadata is no JSON.
+        ValueError: the metadata is damaged; the message is the cause alone.
     """
     document = _json_file(folder / "zarr.json")
     if document is not None:
-        if document.get("node_type") != "array":
+        kind = document.get("node_type")
+        if kind not in ("array", "group"):
+            raise ValueError(f"its node_type is {_cut_short(kind)}, neither 'array' nor 'group'")
+        if kind == "group":
             return Node("group", 3, (), None, document)
         return Node("array", 3, _shape(document), _dtype(document.get("data_type")), document)
     document = _json_file(folder / ".zarray")
@@ -87,14 +95,43 @@ def _json_file(path: Path) -> dict[str, Any] | None:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    document = json.loads(text)
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    require_shallow(document)
     if not isinstance(document, dict):
-        raise json.JSONDecodeError("expected an object", text[:20], 0)
+        raise ValueError(f"{path.name} holds {_cut_short(document)}, not an object")
     return document
 
 
+def require_shallow(value: object) -> None:
+    """Refuse parsed JSON that is nested so deep that no metadata is, and that programs trip over.
+
+    Raises:
+        ValueError: it is; the message is the cause alone.
+    """
+    level = [value]
+    for _ in range(_DEEPEST_JSON):
+        level = [child for item in level for child in _children(item)]
+    if level:
+        raise ValueError(_TOO_DEEP)
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
 def _shape(document: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(int(side) for side in document.get("shape", ()))
+    shape = document.get("shape")
+    # A bool is an int to Python, but no length.
+    if not isinstance(shape, list) or any(type(side) is not int or side < 0 for side in shape):
+        raise ValueError(f"its shape is {_cut_short(shape)}, not a list of whole numbers")
+    if max(prod(shape), *shape, 0) > _LARGEST_ARRAY:
+        raise ValueError(f"its shape is {_cut_short(shape)}, more than any array holds")
+    return tuple(shape)
 
 
 def _dtype(name: object) -> "np.dtype[Any] | None":
@@ -102,8 +139,13 @@ def _dtype(name: object) -> "np.dtype[Any] | None":
         return None
     try:
         return np.dtype(name)
-    except TypeError:
+    except Exception:  # NumPy takes a text for many kinds of description, and raises what it trips over.
         return None
+
+
+def _cut_short(value: object) -> str:
+    """`value` as a person may read it in one line, whatever a file holds."""
+    return reprlib.repr(value)
 
 
 def _names_pickle(value: object) -> bool:

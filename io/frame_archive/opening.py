@@ -1,6 +1,5 @@
 """Finding an archive's arrays, and saying in one sentence why something is not an archive."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from zarr.abc.store import Store
 from zarr.storage import LocalStore
 
 from frame_archive.complete_store import CompleteStore
-from frame_archive.errors import ArchiveError
-from frame_archive.metadata import Node, arrays_below, node_at
+from frame_archive.errors import ArchiveError, cause
+from frame_archive.metadata import Node, arrays_below, node_at, require_shallow
 from frame_archive.stored_array import MissingChunks, StoredArray
 
 FRAME_DTYPES = ("uint8", "uint16", "uint32", "int16", "int32")
@@ -75,7 +74,7 @@ def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingC
         stored_frames = opener.open(location, frames, missing_chunks)
     else:
         stored_frames = opener.open(location, frames, missing_chunks)
-        attrs = dict(stored_frames.array.attrs)
+        attrs = opener.array_attributes(stored_frames)
     return ArchiveArrays(stored_frames, **arrays, attrs=attrs, documents=documents)
 
 
@@ -97,8 +96,8 @@ def _node(folder: Path) -> Node | None:
         return node_at(folder)
     except OSError as error:
         raise ArchiveError(f"{folder} cannot be read: {error.strerror or error}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, ValueError) as error:
-        raise ArchiveError(f"the Zarr metadata in {folder} is damaged: {error}") from error
+    except ValueError as error:
+        raise ArchiveError(f"the Zarr metadata in {folder} is damaged: {cause(error)}") from error
 
 
 def _frames_in(archive: Path, location: str, asked: bool) -> Node:
@@ -201,21 +200,46 @@ class _Opener:
     archive: Path
 
     def open(self, path: str, node: Node, missing_chunks: MissingChunks) -> StoredArray:
+        where = self.archive / path
         store: Store = LocalStore(self.archive, read_only=True)
         if missing_chunks == "error":
             store = CompleteStore(store)
+        # zarr and its codecs raise errors of every kind over metadata that they do not understand.
         try:
             array = zarr.open_array(store, path=path, mode="r", zarr_format=node.zarr_format)
+            dtype = np.dtype(array.dtype)
+            sides = (*array.chunks, *(array.shards or ()))
         except Exception as error:
-            raise ArchiveError(f"zarr cannot open {self.archive / path}: {error}") from error
-        if np.dtype(array.dtype) != node.dtype:
-            raise ArchiveError(f"zarr reads {self.archive / path} as {array.dtype}, its metadata says {node.type_name}")
-        return StoredArray(array, self.archive, missing_chunks)
+            raise ArchiveError(f"zarr cannot open {where}: {cause(error)}") from error
+        if dtype != node.dtype:
+            raise ArchiveError(f"zarr reads {where} as {dtype}, its metadata says {node.type_name}")
+        if min(sides) < 1:
+            raise ArchiveError(f"the Zarr metadata in {where} is damaged: it has chunks of {array.chunks} elements")
+        try:
+            return StoredArray(array, self.archive, missing_chunks)
+        except ArchiveError:
+            raise
+        except Exception as error:
+            raise ArchiveError(f"the Zarr metadata in {where} is damaged: {cause(error)}") from error
+
+    def array_attributes(self, array: StoredArray) -> dict[str, Any]:
+        return self._attributes(array.array.path, array.array)
 
     def group_attributes(self, path: str) -> dict[str, Any]:
         node = _node(self.archive / path)
         if node is None:
             return {}
         store = LocalStore(self.archive, read_only=True)
-        group = zarr.open_group(store, path=path, mode="r", zarr_format=node.zarr_format, use_consolidated=False)
-        return dict(group.attrs)
+        try:
+            group = zarr.open_group(store, path=path, mode="r", zarr_format=node.zarr_format, use_consolidated=False)
+        except Exception as error:
+            raise ArchiveError(f"zarr cannot open the group {self.archive / path}: {cause(error)}") from error
+        return self._attributes(path, group)
+
+    def _attributes(self, path: str, node: "zarr.Array[Any] | zarr.Group") -> dict[str, Any]:
+        try:
+            attributes = dict(node.attrs)
+            require_shallow(attributes)
+        except Exception as error:
+            raise ArchiveError(f"the attributes of {self.archive / path} are damaged: {cause(error)}") from error
+        return attributes

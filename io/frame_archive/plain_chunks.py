@@ -11,6 +11,7 @@ import struct
 import sys
 import threading
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class PlainLayout:
     @property
     def chunk_nbytes(self) -> int:
         """Bytes of one decoded chunk."""
-        return int(np.prod(self.chunk_shape)) * self.dtype.itemsize
+        return prod(self.chunk_shape) * self.dtype.itemsize
 
     def read(self, file: Path, first: int, out: npt.NDArray[Any]) -> None:
         """Decode frames `first` to `first + len(out)` of the chunk in `file` into `out`.
@@ -63,25 +64,31 @@ class PlainLayout:
         Raises:
             FileNotFoundError: there is no such file.
             ChunkError: the file is cut short or damaged.
+            MemoryError: the chunk is more than can be held.
         """
-        whole = len(out) == self.chunk_shape[0]
-        target = out if whole else _scratch.chunk(self.chunk_nbytes).view(self.dtype).reshape(self.chunk_shape)
-        flat = target.reshape(-1).view(np.uint8)
         with file.open("rb", buffering=0) as opened:
             size = opened.seek(0, 2)
             opened.seek(0)
             if self.compressed:
                 body = self._checked(_read_into(opened, _scratch.file(size)))
-                _decompress(body, flat)
+                _check_header(body, self.chunk_nbytes)
+                target = self._target(out)
+                _decompress(body, target)
             else:
-                expected = flat.size + (_CRC_BYTES if self.checksum else 0)
+                expected = self.chunk_nbytes + (_CRC_BYTES if self.checksum else 0)
                 if size != expected:
                     raise ChunkError(f"it has {size} bytes where {expected} are due")
-                _read_into(opened, flat)
+                target = _read_into(opened, self._target(out))
                 if self.checksum:
-                    _compare_checksum(flat, opened.read(_CRC_BYTES))
-        if not whole:
-            np.copyto(out, target[first : first + len(out)])
+                    _compare_checksum(target, opened.read(_CRC_BYTES))
+        if len(out) != self.chunk_shape[0]:
+            np.copyto(out, target.view(self.dtype).reshape(self.chunk_shape)[first : first + len(out)])
+
+    def _target(self, out: npt.NDArray[Any]) -> Bytes:
+        """Where the chunk's bytes go: `out` if it takes them all. Asked for when the file is known to hold them."""
+        if len(out) == self.chunk_shape[0]:
+            return out.reshape(-1).view(np.uint8)
+        return _scratch.chunk(self.chunk_nbytes)
 
     def _checked(self, stored: Bytes) -> Bytes:
         if not self.checksum:
@@ -166,15 +173,18 @@ def _compare_checksum(body: Bytes, stored: bytes) -> None:
         raise ChunkError("its CRC-32C does not match")
 
 
-def _decompress(body: Bytes, target: Bytes) -> None:
+def _check_header(body: Bytes, expected: int) -> None:
     # Blosc trusts the lengths in its header, so they are checked before it sees them.
     if body.size < _BLOSC_HEADER_BYTES:
         raise ChunkError(f"its {body.size} bytes are too few for a Blosc buffer")
     decoded, _, encoded = struct.unpack_from("<III", body.data, 4)
-    if decoded != target.size:
-        raise ChunkError(f"it decodes to {decoded} bytes where {target.size} are due")
+    if decoded != expected:
+        raise ChunkError(f"it decodes to {decoded} bytes where {expected} are due")
     if encoded != body.size:
         raise ChunkError(f"it has {body.size} bytes where its Blosc header says {encoded}")
+
+
+def _decompress(body: Bytes, target: Bytes) -> None:
     try:
         blosc.decompress(body, target)
     except (RuntimeError, ValueError) as error:

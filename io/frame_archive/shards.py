@@ -37,12 +37,11 @@ class ShardLayout:
             ValueError: the shard is shorter than its index.
         """
         with file.open("rb") as opened:
-            if not self.index_first:
-                size = opened.seek(0, 2)
-                opened.seek(max(size - self.index_nbytes, 0))
+            size = opened.seek(0, 2)
+            if size < self.index_nbytes:
+                raise ValueError(f"it has {size} bytes, fewer than the {self.index_nbytes} of its index")
+            opened.seek(0 if self.index_first else size - self.index_nbytes)
             stored = opened.read(self.index_nbytes)
-        if len(stored) < self.index_nbytes:
-            raise ValueError(f"it has {len(stored)} bytes, fewer than the {self.index_nbytes} of its index")
         pairs = np.frombuffer(stored, "<u8", 2 * prod(self.chunks_per_shard)).reshape(*self.chunks_per_shard, 2)
         return np.asarray(pairs[..., 0] != _ABSENT)
 

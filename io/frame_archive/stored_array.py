@@ -14,7 +14,7 @@ from zarr.buffer.cpu import NDBuffer
 
 from frame_archive.chunk_files import ChunkFiles, Grid, coordinates_in
 from frame_archive.complete_store import MissingChunkError
-from frame_archive.errors import ArchiveError
+from frame_archive.errors import ArchiveError, cause
 from frame_archive.plain_chunks import ChunkError, plain_layout
 from frame_archive.shards import shard_layout
 
@@ -105,6 +105,8 @@ class StoredArray:
                 raise self._damaged(chunk, error) from error
             except OSError as error:
                 raise self._unreadable(chunk, error) from error
+            except MemoryError as error:
+                raise self._chunk_too_large() from error
 
     def _read_through_zarr(self, start: int, stop: int, out: npt.NDArray[Any]) -> None:
         if self._shards is not None and self._missing_chunks == "error":
@@ -116,6 +118,20 @@ class StoredArray:
         except Exception as error:
             # zarr reads many chunks at once and does not say which of them failed.
             raise self._culprit(start, stop) or self._unexplained(start, stop, error) from error
+
+    def read_new(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return rows `start` to `stop`, in native byte order; raises as `read`, and where they are too many to hold.
+
+        Raises:
+            ArchiveError: as `read`, or memory does not suffice.
+        """
+        shape = (max(stop - start, 0), *self.array.shape[1:])
+        try:
+            out = np.empty(shape, self.dtype)
+        except (MemoryError, ValueError) as error:  # NumPy's ValueError: more than addresses can say.
+            raise self._too_large(prod(shape) * self.dtype.itemsize, f"{self._rows} {start}:{stop}") from error
+        self.read(start, stop, out)
+        return out
 
     def _select(self, selection: tuple[slice, ...], out: npt.NDArray[Any]) -> None:
         self.array.get_basic_selection(selection, out=NDBuffer.from_numpy_array(out))
@@ -130,6 +146,8 @@ class StoredArray:
                 self._select(region, np.empty([part.stop - part.start for part in region], self.dtype))
             except MissingChunkError as error:
                 return self._missing(error.key, chunk.first, chunk.last)
+            except MemoryError:
+                return self._chunk_too_large()
             except Exception as error:
                 # gzip reports damage as an OSError too, but without a number.
                 refused = isinstance(error, OSError) and error.errno is not None
@@ -195,23 +213,34 @@ class StoredArray:
         value = self.array.fill_value
         return 0 if value is None else value
 
+    def _chunk_too_large(self) -> ArchiveError:
+        return self._too_large(prod(self._grid) * self.dtype.itemsize, f"a chunk of {self._grid} elements")
+
+    def _too_large(self, nbytes: int, what: str) -> ArchiveError:
+        return ArchiveError(
+            f"{what} of {self.name} in {self._archive} takes {nbytes} bytes, more than this machine can hold: use a "
+            "machine with more memory, or, if the detector is not that large, restore the array's metadata"
+        )
+
     def _missing(self, key: str, first: int, last: int) -> ArchiveError:
         return ArchiveError(
             f"{self._archive / key} is missing, with {self._rows} {first}:{last} of {self.name}: copy the archive "
             "again, or, if its writer leaves out chunks of zeros, read them as such with --missing-chunks fill"
         )
 
-    def _damaged(self, chunk: StoredChunk, cause: Exception) -> ArchiveError:
+    def _damaged(self, chunk: StoredChunk, error: Exception) -> ArchiveError:
         return ArchiveError(
             f"{self._archive / chunk.key}, with {self._rows} {chunk.first}:{chunk.last} of {self.name}, is damaged or "
-            f"cut short: {cause}; restore that file from its source"
+            f"cut short: {cause(error)}; restore that file from its source"
         )
 
-    def _unreadable(self, chunk: StoredChunk, cause: Exception) -> ArchiveError:
+    def _unreadable(self, chunk: StoredChunk, error: Exception) -> ArchiveError:
         return ArchiveError(
             f"{self._archive / chunk.key}, with {self._rows} {chunk.first}:{chunk.last} of {self.name}, cannot be "
-            f"read: {getattr(cause, 'strerror', None) or cause}"
+            f"read: {getattr(error, 'strerror', None) or cause(error)}"
         )
 
-    def _unexplained(self, start: int, stop: int, cause: Exception) -> ArchiveError:
-        return ArchiveError(f"{self._rows} {start}:{stop} of {self.name} in {self._archive} cannot be read: {cause}")
+    def _unexplained(self, start: int, stop: int, error: Exception) -> ArchiveError:
+        return ArchiveError(
+            f"{self._rows} {start}:{stop} of {self.name} in {self._archive} cannot be read: {cause(error)}"
+        )
