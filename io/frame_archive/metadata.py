@@ -44,7 +44,7 @@ class Node:
         """The element type as a person would write it."""
         if self.dtype is not None:
             return self.dtype.name
-        return _cut_short(self.document.get("data_type", self.document.get("dtype")))
+        return cut_short(self.document.get("data_type", self.document.get("dtype")))
 
     @property
     def runs_pickle(self) -> bool:
@@ -63,7 +63,7 @@ def node_at(folder: Path) -> Node | None:
     if document is not None:
         kind = document.get("node_type")
         if kind not in ("array", "group"):
-            raise ValueError(f"its node_type is {_cut_short(kind)}, neither 'array' nor 'group'")
+            raise ValueError(f"its node_type is {cut_short(kind)}, neither 'array' nor 'group'")
         if kind == "group":
             return Node("group", 3, (), None, document)
         return Node("array", 3, _shape(document), _dtype(document.get("data_type")), document)
@@ -101,7 +101,7 @@ def _json_file(path: Path) -> dict[str, Any] | None:
         raise ValueError(_TOO_DEEP) from None
     require_shallow(document)
     if not isinstance(document, dict):
-        raise ValueError(f"{path.name} holds {_cut_short(document)}, not an object")
+        raise ValueError(f"{path.name} holds {cut_short(document)}, not an object")
     return document
 
 
@@ -128,9 +128,9 @@ def _shape(document: dict[str, Any]) -> tuple[int, ...]:
     shape = document.get("shape")
     # A bool is an int to Python, but no length.
     if not isinstance(shape, list) or any(type(side) is not int or side < 0 for side in shape):
-        raise ValueError(f"its shape is {_cut_short(shape)}, not a list of whole numbers")
+        raise ValueError(f"its shape is {cut_short(shape)}, not a list of whole numbers")
     if max(prod(shape), *shape, 0) > _LARGEST_ARRAY:
-        raise ValueError(f"its shape is {_cut_short(shape)}, more than any array holds")
+        raise ValueError(f"its shape is {cut_short(shape)}, more than any array holds")
     return tuple(shape)
 
 
@@ -143,7 +143,7 @@ def _dtype(name: object) -> "np.dtype[Any] | None":
         return None
 
 
-def _cut_short(value: object) -> str:
+def cut_short(value: object) -> str:
     """`value` as a person may read it in one line, whatever a file holds."""
     return reprlib.repr(value)
 

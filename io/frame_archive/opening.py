@@ -11,7 +11,7 @@ from zarr.storage import LocalStore
 
 from frame_archive.complete_store import CompleteStore
 from frame_archive.errors import ArchiveError, cause
-from frame_archive.metadata import Node, arrays_below, node_at, require_shallow
+from frame_archive.metadata import Node, arrays_below, cut_short, node_at, require_shallow
 from frame_archive.stored_array import MissingChunks, StoredArray
 
 FRAME_DTYPES = ("uint8", "uint16", "uint32", "int16", "int32")
@@ -72,6 +72,8 @@ def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingC
             arrays[name] = opener.open(path, node, "fill" if name == "pixel_mask" else missing_chunks)
         attrs = opener.group_attributes(parent)
         stored_frames = opener.open(location, frames, missing_chunks)
+        if arrays["dark"] is not None:
+            _check_packing(archive, opener, stored_frames, arrays["dark"])
     else:
         stored_frames = opener.open(location, frames, missing_chunks)
         attrs = opener.array_attributes(stored_frames)
@@ -166,6 +168,24 @@ def _check_dark(archive: Path, path: str, node: Node, frames: Node) -> None:
             f"{where} has dark frames of {_pixels(node.shape[1:])}, but the frames have {_pixels(frames.shape[1:])}: "
             "use the darks of the same detector and region"
         )
+
+
+def _check_packing(archive: Path, opener: "_Opener", frames: StoredArray, dark: StoredArray) -> None:
+    # Values are read as stored, so that darks fit the frames only if both were packed alike.
+    packing_of_frames, packing_of_dark = (_packing(opener.array_attributes(array)) for array in (frames, dark))
+    if packing_of_frames != packing_of_dark:
+        raise ArchiveError(
+            f"{archive / frames.name} is packed with {_described(packing_of_frames)}, but {archive / dark.name} with "
+            f"{_described(packing_of_dark)}, and values are read as stored: store both as the detector's integers"
+        )
+
+
+def _packing(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {name: attributes.get(name, plain) for name, plain in (("scale_factor", 1), ("add_offset", 0))}
+
+
+def _described(packing: dict[str, Any]) -> str:
+    return " and ".join(f"{name} {cut_short(value)}" for name, value in packing.items())
 
 
 def _check_mask(archive: Path, path: str, node: Node, frames: Node) -> None:

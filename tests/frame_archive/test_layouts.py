@@ -7,7 +7,7 @@ import zarr
 from numcodecs import Blosc, Zlib
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
-from frame_archive import FrameArchive
+from frame_archive import ArchiveError, FrameArchive
 
 BLOSC = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", typesize=2)
 ZSTD_IN_BLOSC = BloscCodec(cname="zstd", clevel=1, shuffle="shuffle", typesize=2)
@@ -106,6 +106,50 @@ def test_an_xarray_store_is_read_raw_without_applying_scale_or_fill_value(tmp_pa
     dataset.to_zarr(tmp_path / "a.zarr", zarr_format=zarr_format, encoding=encoding)
     check(tmp_path / "a.zarr", frames, read_all)
     assert FrameArchive.open(tmp_path / "a.zarr").attrs["detector"] == "a small one"
+
+
+PLAIN = {}
+HALVED = {"scale_factor": 0.5, "add_offset": 3.0}
+
+
+def packed(path, frames, zarr_format, packing):
+    dataset = xr.Dataset({name: ((f"{name}_number", "y", "x"), frames * 0.5 + 3) for name in packing})
+    encoding = {name: {"dtype": "i2", "_FillValue": -1} | options for name, options in packing.items()}
+    dataset.to_zarr(path, zarr_format=zarr_format, encoding=encoding, consolidated=False)
+    return path
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_darks_that_xarray_packed_otherwise_than_the_frames_are_refused(tmp_path, frames, zarr_format):
+    path = packed(tmp_path / "a.zarr", frames, zarr_format, {"frames": HALVED, "dark": PLAIN})
+    expected = (
+        f"{path / 'frames'} is packed with scale_factor 0.5 and add_offset 3.0, but {path / 'dark'} with scale_factor "
+        "1 and add_offset 0, and values are read as stored: store both as the detector's integers"
+    )
+    with pytest.raises(ArchiveError) as caught:
+        FrameArchive.open(path)
+    assert str(caught.value) == expected
+    packed(tmp_path / "b.zarr", frames, zarr_format, {"frames": PLAIN, "dark": {"add_offset": 3.0}})
+    with pytest.raises(ArchiveError, match=r"dark with scale_factor 1 and add_offset 3\.0"):
+        FrameArchive.open(tmp_path / "b.zarr")
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize(
+    "packing",
+    [
+        {"frames": HALVED, "dark": HALVED},
+        {"frames": {"scale_factor": 1.0, "add_offset": 0.0}, "dark": PLAIN},
+        {"frames": HALVED},
+    ],
+)
+def test_darks_packed_like_the_frames_are_read_as_stored(tmp_path, frames, zarr_format, packing):
+    archive = FrameArchive.open(packed(tmp_path / "a.zarr", frames, zarr_format, packing))
+    stored = np.empty(frames.shape, archive.dtype)
+    archive.read(0, 50, stored)
+    np.testing.assert_array_equal(stored, frames if packing["frames"] == HALVED else np.rint(frames * 0.5 + 3))
+    if "dark" in packing:
+        np.testing.assert_array_equal(archive.read_dark(0, 50), stored)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "i2", "i4", ">i4"])
