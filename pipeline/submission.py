@@ -234,7 +234,7 @@ class Submission:
         logger.info("%s failed at step %s", batch, step, exc_info=cause)
         if isinstance(cause, KilledWorker):
             return BatchError(
-                f"{batch} ended its worker {len(cause.args) and cause.allowed_failures + 1} times, "
-                f"the last one being {cause.last_worker.address}: most often that is for want of memory"
+                f"{batch} ended its worker {cause.allowed_failures + 1} times: most often that is for want of memory; "
+                "use fewer workers or a smaller --batch-size (which is part of the result)"
             )
         return BatchError(f"{batch} failed: {cause}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,17 +14,9 @@ from pipeline import ClusterConfig, open_cluster
 
 
 @pytest.fixture(scope="session")
-def clients():
-    """Clients of clusters by (workers, threads a worker); each cluster is started once."""
-    with contextlib.ExitStack() as stack:
-        started = {}
-
-        def client(workers: int, threads: int = 1):
-            if (workers, threads) not in started:
-                config = ClusterConfig(workers=workers, threads=threads)
-                started[workers, threads] = stack.enter_context(open_cluster(config))
-            return started[workers, threads]
-
+def client():
+    """A client of a cluster of two processes, kept for the session: to start one takes seconds."""
+    with open_cluster(ClusterConfig(workers=2)) as client:
         yield client
 
 

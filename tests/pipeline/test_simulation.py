@@ -6,6 +6,7 @@ import pytest
 
 from frame_archive import ArchiveError
 from frame_archive.simulation import SimulatedDetector
+from pipeline import ClusterConfig, open_cluster
 from pipeline.simulation import simulate_archive
 
 DETECTOR = SimulatedDetector(shape=(24, 31), photons_per_frame=9, seed=8, drift=1.0)
@@ -15,25 +16,28 @@ def tree(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-def test_the_archive_is_the_same_byte_for_byte_on_one_worker_on_two_and_on_threads(tmp_path, clients):
-    trees = []
-    for workers, threads in ((1, 1), (2, 1), (1, 2)):
-        path = tmp_path / f"{workers}x{threads}.zarr"
-        archive = simulate_archive(path, DETECTOR, 430, 110, client=clients(workers, threads))
+def test_the_archive_is_the_same_byte_for_byte_on_one_worker_on_two_and_on_threads(tmp_path, client):
+    def simulated(on, name):
+        archive = simulate_archive(tmp_path / name, DETECTOR, 430, 110, client=on)
         assert archive.missing_chunks(0, 430) == []
-        trees.append(tree(path))
+        return tree(tmp_path / name)
+
+    trees = [simulated(client, "two.zarr")]
+    for threads in (1, 2):
+        with open_cluster(ClusterConfig(workers=1, threads=threads)) as other:
+            trees.append(simulated(other, f"one with {threads}.zarr"))
     assert len(trees[0]) == 22 + 6 + 4 * 5 + 4 + 12
     assert trees[0] == trees[1] == trees[2]
 
 
-def test_progress_counts_frames_and_darks_to_the_end(tmp_path, clients):
+def test_progress_counts_frames_and_darks_to_the_end(tmp_path, client):
     steps, progress = [], []
     simulate_archive(
         tmp_path / "a.zarr",
         DETECTOR,
         250,
         30,
-        client=clients(1),
+        client=client,
         on_step=steps.append,
         on_progress=lambda done, total: progress.append((done, total)),
     )
@@ -50,8 +54,7 @@ def test_without_a_client_workers_are_started_and_ended(tmp_path):
     assert steps == ["starting 1 workers", "simulating"]
 
 
-def test_what_a_worker_cannot_write_is_an_error_here(tmp_path, clients):
-    client = clients(1)
+def test_what_a_worker_cannot_write_is_an_error_here(tmp_path, client):
     path = tmp_path / "a.zarr"
 
     def block_the_way(done: int, total: int) -> None:
@@ -62,7 +65,7 @@ def test_what_a_worker_cannot_write_is_an_error_here(tmp_path, clients):
         simulate_archive(path, DETECTOR, 20, 2000, client=client, on_progress=block_the_way)
 
 
-def test_workers_belong_to_the_client_or_are_started_here(tmp_path, clients):
+def test_workers_belong_to_the_client_or_are_started_here(tmp_path, client):
     with pytest.raises(ValueError, match="a client has its own"):
-        simulate_archive(tmp_path / "a.zarr", DETECTOR, 3, client=clients(1), n_workers=2)
+        simulate_archive(tmp_path / "a.zarr", DETECTOR, 3, client=client, n_workers=2)
     assert not (tmp_path / "a.zarr").exists()

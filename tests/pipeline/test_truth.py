@@ -17,11 +17,11 @@ APART = 5
 
 
 @pytest.fixture(scope="module")
-def run(clients, tmp_path_factory):
+def run(client, tmp_path_factory):
     """The truth of the photons of a run and its clusters."""
     path = tmp_path_factory.mktemp("truth") / "a.zarr"
-    simulate_archive(path, SimulatedDetector(shape=(200, 240)), n_frames=100, n_dark=1000, client=clients(2))
-    result = execute(prepare(RunOptions(str(path), batch_size=30)), clients(2))
+    simulate_archive(path, SimulatedDetector(shape=(200, 240)), n_frames=100, n_dark=1000, client=client)
+    result = execute(prepare(RunOptions(str(path), batch_size=30)), client)
     return zarr.open_group(path, mode="r"), open_clusters(result.out).load()
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,7 @@ def started(archive, *arguments, until):
     try:
         for line in run.stderr:
             if line.startswith(until):
+                run.last_line = line
                 break
         yield run
     finally:
@@ -139,6 +141,15 @@ def test_an_interrupted_run_ends_with_one_line_and_leaves_no_process(many_batche
     lines = [line for line in rest.splitlines() if line.startswith("photonflow: ") or "Traceback" in line]
     assert len(lines) == 1, rest
     assert left in lines[0]
+
+
+def test_the_dashboard_is_served_where_it_was_asked_for_and_its_link_is_said(many_batches):
+    arguments = ("--batch-size", "1", "--cpus", "1", "--dashboard-address", "127.0.0.1:0")
+    with started(many_batches, *arguments, until="dashboard: ") as run:
+        link = run.last_line.removeprefix("dashboard: ").strip()
+        assert link.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(link, timeout=30) as page:
+            assert b"Dask" in page.read()
 
 
 def test_what_a_living_run_is_at_work_on_is_not_replaced(many_batches, python_m):
