@@ -60,7 +60,8 @@ class FrameArchive:
     ) -> "FrameArchive":
         """Open the archive at `path`: a Zarr group (v2 or v3, xarray's too) or a bare array (frame, y, x).
 
-        The values are read as stored: `scale_factor`, `add_offset` and `_FillValue` attributes are not applied.
+        The values are read as stored: `scale_factor`, `add_offset` and `_FillValue` attributes are not applied, and
+        darks whose scale or offset is another than the frames' are refused.
 
         Args:
             path: a folder that is a Zarr store; `file://` is understood, other addresses are not yet.
