@@ -211,7 +211,7 @@ def _require_all_chunks(archive: FrameArchive, first: int, stop: int) -> None:
         return
     missing = archive.missing_chunks(first, stop)
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        more = " and others" if len(missing) > 1 else ""
         raise ValueError(
             f"{archive.address.path} lacks the chunk {missing[0]}{more}: copy the archive again, choose other "
             "--frames, or give --missing-chunks fill if its writer left out chunks of nothing but fill values"

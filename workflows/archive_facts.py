@@ -69,7 +69,7 @@ def _storage(array: zarr.Array[Any], missing: list[str] | None) -> list[Fact]:
         Fact("checksums", checksums, ", ".join(checksums) or "none: damage to a chunk may go unnoticed"),
     ]
     if missing is not None:
-        named = f"{len(missing):,}: {', '.join(missing[:3])}{', …' if len(missing) > 3 else ''}"
+        named = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
         facts.append(Fact("missing_chunks", missing, named if missing else "none"))
     facts += sizes(array.nbytes_stored(), array.nbytes)
     return facts
