@@ -1,5 +1,17 @@
-"""How fast a run was, and of what: pure arithmetic, no I/O."""
+"""How fast a run was, and how fast it could have been: pure arithmetic, no I/O."""
 
+from roofline.ceilings import Ceiling, Floor, attainable, binding, bound, floors, intensity, ridge_point
 from roofline.throughput import StageUse, ThroughputSummary
 
-__all__ = ["StageUse", "ThroughputSummary"]
+__all__ = [
+    "Ceiling",
+    "Floor",
+    "StageUse",
+    "ThroughputSummary",
+    "attainable",
+    "binding",
+    "bound",
+    "floors",
+    "intensity",
+    "ridge_point",
+]

@@ -12,6 +12,7 @@ COMMANDS = {
     "simulate": "Write a simulated frame archive.",
     "process": "Find the photon clusters of a frame archive.",
     "inspect": "Say what is in an archive or a cluster dataset, with pictures.",
+    "roofline": "How fast a machine can be at best, and which resource binds.",
 }
 
 

@@ -1,0 +1,28 @@
+import json
+
+import pytest
+
+
+def test_the_study_of_a_multiply_gives_the_textbook_figures(photonflow):
+    study = json.loads(photonflow("roofline", "matmul", "--json").stdout)
+    assert study["ridge_point"] == pytest.approx(153.0, abs=0.05)
+    assert study["smallest_tile_at_ridge"] == 342
+    assert study["smallest_batch_at_ridge"] == 166
+    assert study["traffic_floor_seconds_without_reuse"] == pytest.approx(134.83e-3, rel=1e-4)
+    assert [row["tile"] for row in study["tiles"]] == [1, 4, 16, 64, 256, 1024, 4096]
+    assert [row["tile"] for row in study["fast_memories"]] == [52, 104, 209, 418]
+    assert {row["m"]: row["bound"] for row in study["batches"]}[165] == "memory"
+    assert {row["m"]: row["bound"] for row in study["batches"]}[166] == "compute"
+
+
+def test_a_machine_may_be_given_as_numbers_and_measured(photonflow):
+    shown = photonflow("roofline", "matmul", "--peak", "1e12", "--bandwidth", "1e11", "--n", "64", "--time").stdout
+    assert "ridge point         10.0 FLOP/B" in shown
+    assert "measured on this machine" in shown
+    assert "BLAS, matrix · matrix" in shown
+
+
+def test_half_a_machine_is_refused(photonflow):
+    refused = photonflow("roofline", "matmul", "--peak", "1e12")
+    assert refused.code == 2
+    assert "both --peak and --bandwidth" in refused.stderr
