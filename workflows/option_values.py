@@ -24,3 +24,16 @@ def frame_range(ctx: click.Context, param: click.Parameter, text: str | None) ->
         raise click.BadParameter(f"{text!r} is not a range of frames, such as 1000:5000", ctx, param)
     first, stop = (None if side is None else int(side) for side in match.groups())
     return first, stop
+
+
+def widths_at(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, float] | None:
+    """Noise widths and the frames that go with them, as in ``3@1000``."""
+    if text is None:
+        return None
+    widths, at, frames = text.partition("@")
+    try:
+        if not at:
+            raise ValueError
+        return float(widths), float(frames)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not noise widths @ frames, such as 3@1000", ctx, param) from error

@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
+from frame_archive.disturbances import Disturbance
 from frame_archive.simulation import SimulatedDetector
 from pipeline.simulation import simulate_archive
 from workflows.command_line import Interruption, configure_logging, run
-from workflows.option_values import size
+from workflows.option_values import size, widths_at
 from workflows.progress import RunProgress
 
 
@@ -39,7 +40,41 @@ from workflows.progress import RunProgress
 @click.option(
     "--drift", type=float, default=0.0, show_default=True, help="Drift of the pedestal over the run, in noise widths."
 )
-@click.option("--bad-pixels", type=click.IntRange(min=0), help="Dead and hot pixels.  [default: 1 in 10 000]")
+@click.option(
+    "--step",
+    callback=widths_at,
+    metavar="WIDTHS@FRAME",
+    help="The pedestal jumps at a frame, by so many noise widths.",
+)
+@click.option(
+    "--sinusoid",
+    callback=widths_at,
+    metavar="WIDTHS@PERIOD",
+    help="The pedestal swings: amplitude in noise widths, period in frames.",
+)
+@click.option(
+    "--common-mode",
+    metavar="row|column|tile:RxC",
+    help="Pixels that move together from frame to frame, in the darks too.",
+)
+@click.option(
+    "--common-mode-rms", type=float, default=10.0, show_default=True, metavar="ADU", help="By how much they move."
+)
+@click.option("--bad-pixels", type=click.IntRange(min=0), help="Dead and hot pixels, masked.  [default: 1 in 10 000]")
+@click.option(
+    "--hot-pixels",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Pixels that became hot after the darks; not masked.",
+)
+@click.option(
+    "--blinking-pixels",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Pixels that go up and down after the darks; not masked.",
+)
 @click.option("--cpus", type=click.IntRange(min=1), metavar="N", help="Use N worker processes; by default one a core.")
 @click.option(
     "--frames-per-chunk", type=click.IntRange(min=1), default=20, show_default=True, help="Frames of a stored chunk."
@@ -50,12 +85,13 @@ from workflows.progress import RunProgress
 def command(out: str, frames: int, dark: int, **options: Any) -> None:
     """Write an archive of simulated frames to OUT: a pixel detector that sees copper's Kα and Kβ photons.
 
-    The truth of every photon and every pixel is kept in the archive, in the group `truth`. The same options give the
-    same archive, byte for byte, on any number of processes.
+    The truth of every photon and every pixel, and of all that moves, is kept in the archive, in the group `truth`. The
+    same options give the same archive, byte for byte, on any number of processes. The darks were taken before the
+    pedestal moved.
     """
     configure_logging(options["verbose"])
     names = ("shape", "photons_per_frame", "seed", "gain", "noise", "drift", "bad_pixels")
-    detector = SimulatedDetector(**{name: options[name] for name in names})
+    detector = SimulatedDetector(**{name: options[name] for name in names}, disturbance=_disturbance(options))
     try:
         with RunProgress(frames + dark, enabled=options["progress"]) as progress:
             archive = simulate_archive(
@@ -79,6 +115,23 @@ def command(out: str, frames: int, dark: int, **options: Any) -> None:
         f"wrote {out}: {frames:,} frames and {dark:,} darks of {rows}×{columns} pixels, {_readable(size)} on disk\n"
         f"find its photons with: {_process_command()} {shlex.quote(out)}",
         err=True,
+    )
+
+
+def _disturbance(options: dict[str, Any]) -> Disturbance:
+    step, step_frame = options["step"] or (0.0, 0)
+    sinusoid, period = options["sinusoid"] or (0.0, 1000.0)
+    if step_frame != int(step_frame):
+        raise ValueError(f"--step comes at a whole frame, not at {step_frame:g}")
+    return Disturbance(
+        step=step,
+        step_frame=int(step_frame),
+        sinusoid=sinusoid,
+        sinusoid_period=period,
+        common_mode=options["common_mode"],
+        common_mode_rms=options["common_mode_rms"] if options["common_mode"] else 0.0,
+        hot_pixels=options["hot_pixels"],
+        blinking_pixels=options["blinking_pixels"],
     )
 
 

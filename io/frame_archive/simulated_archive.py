@@ -6,7 +6,7 @@ results, byte for byte, whoever writes which part when.
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -68,7 +68,9 @@ class SimulatedArchive:
         """Make the archive with all its arrays; frames, darks and photons are still to be written.
 
         The group `truth` holds what each pixel is like, `pedestal`, `noise` and `gain` (y, x), and what fell where:
-        `n_photons` (frame) and `x`, `y`, `energy_keV` (frame, photon), NaN after the frame's last photon.
+        `n_photons` (frame) and `x`, `y`, `energy_keV` (frame, photon), NaN after the frame's last photon. Of a
+        disturbance it holds what there is: how far all pedestals have moved, `moved` (frame); `common_mode`
+        (frame, tile_y, tile_x); and where pixels have changed, `changed_pixels` (y, x).
 
         Raises:
             ArchiveError: something is at `path` already, or it cannot be written.
@@ -83,7 +85,7 @@ class SimulatedArchive:
             attrs={
                 "title": "Simulated frames of a photon-counting pixel detector",
                 "photon_energies_keV": [K_ALPHA_KEV, K_BETA_KEV],
-                "simulation": asdict(detector),
+                "simulation": detector.as_dict(),
             },
             pixel_mask=maps.mask,
             frames_per_chunk=frames_per_chunk,
@@ -118,6 +120,24 @@ class SimulatedArchive:
                 attrs,
                 fill_value=np.nan,
             )
+        self._add_truth_of_disturbance()
+
+    def _add_truth_of_disturbance(self) -> None:
+        detector, rows = self.detector, self._frames_per_part
+        disturbance = detector.disturbance
+        if disturbance.step or disturbance.sinusoid:
+            attrs = {"units": "noise widths", "long_name": "how far all pedestals have moved since the darks"}
+            self.writer.add_array("truth/moved", (self.n_frames,), np.float64, (rows,), ("frame",), attrs)
+        if disturbance.common_mode_rms:
+            tiles = detector.common_mode(0).shape
+            attrs = {"units": "ADU", "long_name": f"common mode of each {disturbance.common_mode}"}
+            dims = ("frame", "tile_y", "tile_x")
+            self.writer.add_array("truth/common_mode", (self.n_frames, *tiles), np.float32, (rows, *tiles), dims, attrs)
+        if disturbance.has_changed_pixels:
+            mask = detector.changed_pixels.mask(detector.shape)
+            attrs = {"long_name": "NeXus bits: bit 3 hot, bit 4 blinking; no mask knows of them"}
+            self.writer.add_array("truth/changed_pixels", mask.shape, mask.dtype, mask.shape, ("y", "x"), attrs)
+            self.writer.write("truth/changed_pixels", 0, mask)
 
     @property
     def _frames_per_part(self) -> int:
@@ -147,7 +167,17 @@ class SimulatedArchive:
         self._write_chunks(part, make)
         for name, values in photons.columns.items():
             self.writer.write(f"truth/{name}", part.start, values)
+        self._write_disturbance(part)
         return len(part)
+
+    def _write_disturbance(self, part: Part) -> None:
+        detector, frames = self.detector, range(part.start, part.stop)
+        if detector.disturbance.step or detector.disturbance.sinusoid:
+            moved = np.array([detector.moved(frame, self.n_frames) for frame in frames])
+            self.writer.write("truth/moved", part.start, moved)
+        if detector.disturbance.common_mode_rms:
+            common = np.stack([detector.common_mode(frame) for frame in frames])
+            self.writer.write("truth/common_mode", part.start, common)
 
     def _write_chunks(self, part: Part, make: Callable[[int, Frame], object]) -> None:
         # Chunk by chunk in one buffer, so that memory does not grow with the part.

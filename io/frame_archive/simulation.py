@@ -9,18 +9,19 @@ made anywhere in any order. Pixel (row y, column x) covers [x − ½, x + ½) ×
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from frame_archive.disturbances import HOT, ChangedPixels, Disturbance
 from frame_archive.exposure import expose
 
 K_ALPHA_KEV = 8.048
 K_BETA_KEV = 8.905
 DEAD = 1 << 1
-HOT = 1 << 3
 
 # Photons a pixel and frame that give about 2 400 clusters of 3×3 a frame of 400×400 at 5σ: some share a cluster.
 _DEFAULT_PHOTONS_PER_PIXEL = 2_590 / 160_000
@@ -68,6 +69,7 @@ class SimulatedDetector:
         cloud_sigma: of the charge cloud, pixels. At 0.3 a 3×3 window keeps more than 99.9 % of any photon.
         k_beta_fraction: of the photons, the share that is Kβ.
         adc_max: the end of the converter's range, ADU.
+        disturbance: what else moves the pedestal: a step, a swing, a common mode, hot and blinking pixels.
     """
 
     shape: tuple[int, int] = (400, 400)
@@ -84,6 +86,7 @@ class SimulatedDetector:
     cloud_sigma: float = 0.3
     k_beta_fraction: float = 0.12
     adc_max: int = 16_383
+    disturbance: Disturbance = field(default_factory=Disturbance)
 
     def __post_init__(self) -> None:
         if len(self.shape) != 2 or not all(1 <= side <= 1 << 16 for side in self.shape):
@@ -92,6 +95,12 @@ class SimulatedDetector:
             raise ValueError(f"photons_per_frame is at least 0, not {self.photons_per_frame}")
         if self.bad_pixels is not None and not 0 <= self.bad_pixels <= self.n_pixels:
             raise ValueError(f"bad_pixels is 0 to the {self.n_pixels} pixels there are, not {self.bad_pixels}")
+        changed, good = (
+            self.disturbance.hot_pixels + self.disturbance.blinking_pixels,
+            self.n_pixels - self.n_bad_pixels,
+        )
+        if changed > good:
+            raise ValueError(f"{changed} hot and blinking pixels do not fit on {good} good ones")
         if self.seed < 0:
             raise ValueError(f"the seed is at least 0, not {self.seed}")
         for name in ("gain", "cloud_sigma"):
@@ -134,6 +143,26 @@ class SimulatedDetector:
         """What each pixel is like."""
         return _maps_of(self)
 
+    @property
+    def changed_pixels(self) -> ChangedPixels:
+        """The pixels that are hot or blink, and are not in the mask."""
+        return _changed_pixels_of(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All parameters as plain values; the disturbance only where there is one."""
+        values = asdict(self)
+        if self.disturbance == Disturbance():
+            del values["disturbance"]
+        return values
+
+    def moved(self, frame: int, n_frames: int) -> float:
+        """How far all pedestals have moved at frame number `frame` of `n_frames`, in noise widths."""
+        return self.drift * frame / n_frames + self.disturbance.widths(frame)
+
+    def common_mode(self, frame: int, dark: bool = False) -> npt.NDArray[np.float32]:
+        """The common mode of a frame or dark frame, ADU, (rows of tiles, columns of tiles)."""
+        return self.disturbance.common_mode_of(self.seed, _DARK if dark else _LIGHT, frame, self.shape)
+
     def photons(self, frame: int) -> Photons:
         """Return the photons of frame number `frame`."""
         return self._photons(self._generator(_LIGHT, frame))
@@ -145,13 +174,29 @@ class SimulatedDetector:
         # The spread of the number of electron-hole pairs that a photon makes.
         spread = np.sqrt(_FANO_FACTOR * _PAIR_ENERGY_KEV * photons.energy_keV)
         charge = photons.energy_keV + spread * generator.standard_normal(len(photons), np.float32)
-        drift = self.drift * frame / n_frames
-        return self._exposed(generator, drift, photons, charge.astype(np.float32), out), photons
+        pedestal = self._pedestal_at(frame, n_frames)
+        return self._exposed(generator, pedestal, photons, charge.astype(np.float32), out), photons
 
     def dark_frame(self, frame: int, out: Frame | None = None) -> Frame:
-        """Return dark frame number `frame`, (y, x) in ADU, written into `out` if given: no photons, no drift."""
+        """Return dark frame number `frame`, (y, x) in ADU, written into `out` if given: no photons, nothing moved."""
         nothing = np.empty(0, np.float32)
-        return self._exposed(self._generator(_DARK, frame), 0.0, Photons(nothing, nothing, nothing), nothing, out)
+        pedestal = self.maps.pedestal
+        if self.disturbance.common_mode_rms:
+            pedestal = pedestal + self.disturbance.spread_over(self.common_mode(frame, dark=True), self.shape)
+        photons = Photons(nothing, nothing, nothing)
+        return self._exposed(self._generator(_DARK, frame), pedestal, photons, nothing, out)
+
+    def _pedestal_at(self, frame: int, n_frames: int) -> npt.NDArray[np.float32]:
+        maps, disturbance = self.maps, self.disturbance
+        moved = self.moved(frame, n_frames)
+        pedestal = maps.pedestal + np.float32(moved) * maps.noise if moved else maps.pedestal
+        if disturbance.common_mode_rms:
+            pedestal = pedestal + disturbance.spread_over(self.common_mode(frame), self.shape)
+        if disturbance.has_changed_pixels:
+            changed = self.changed_pixels
+            pedestal = pedestal.copy()
+            pedestal.flat[changed.pixel] += changed.levels(frame) * maps.noise.flat[changed.pixel]
+        return pedestal
 
     def _photons(self, generator: np.random.Generator) -> Photons:
         count = min(int(generator.poisson(self.mean_photons)), self.max_photons)
@@ -164,13 +209,12 @@ class SimulatedDetector:
     def _exposed(
         self,
         generator: np.random.Generator,
-        drift: float,
+        pedestal: npt.NDArray[np.float32],
         photons: Photons,
         charge: npt.NDArray[np.float32],
         out: Frame | None,
     ) -> Frame:
         maps = self.maps
-        pedestal = maps.pedestal + np.float32(drift) * maps.noise if drift else maps.pedestal
         key = int(generator.integers(1 << 64, dtype=np.uint64))
         frame = np.empty(self.shape, np.uint16) if out is None else out
         arriving = (photons.x, photons.y, charge)
@@ -226,3 +270,8 @@ class PixelMaps:
 @lru_cache(maxsize=2)
 def _maps_of(detector: SimulatedDetector) -> PixelMaps:
     return PixelMaps.of(detector)
+
+
+@lru_cache(maxsize=2)
+def _changed_pixels_of(detector: SimulatedDetector) -> ChangedPixels:
+    return ChangedPixels.of(detector.disturbance, detector.seed, detector.maps.mask == 0)

@@ -51,6 +51,19 @@ def test_simulate_says_what_it_wrote_and_the_next_command_on_stderr(written):
     assert lines[-1] == "find its photons with: python -m workflows.process 'run 1.zarr'"
 
 
+def test_simulate_makes_a_pedestal_that_moves_and_keeps_the_truth_of_it(tmp_path):
+    moving = ["--step", "3@10", "--sinusoid", "0.5@40", "--common-mode", "tile:6x17"]
+    changed = ["--hot-pixels", "2", "--blinking-pixels", "3"]
+    result = simulate(tmp_path / "a.zarr", *SMALL, *moving, *changed, "--drift", 1)
+    assert result.returncode == 0, result.stderr
+    truth = zarr.open_group(tmp_path / "a.zarr" / "truth", mode="r")
+    end = 29 / 30 + 3 + 0.5 * np.sin(29 * np.pi / 20)
+    np.testing.assert_allclose(truth["moved"][[0, 10, 29]], [0, 1 / 3 + 3.5, end])
+    assert truth["common_mode"].shape == (30, 2, 1)
+    assert 5 < truth["common_mode"][...].std() < 15
+    assert sorted(np.unique(truth["changed_pixels"][...], return_counts=True)[1].tolist()) == [2, 3, 12 * 17 - 5]
+
+
 def test_an_archive_is_not_replaced_unasked(written, folder):
     again = simulate("run 1.zarr", *SMALL, cwd=folder)
     assert again.returncode == 1
@@ -82,7 +95,9 @@ def test_an_archive_of_ours_is_replaced_when_asked(tmp_path):
     [
         (["a.zarr", "--gain", "-1"], 1, "gain is above 0, not -1.0"),
         (["file/a.zarr"], 1, "file/a.zarr cannot be written: Not a directory"),
+        (["a.zarr", "--common-mode", "diagonal"], 1, "a common mode is of row, column or tile:RxC"),
         (["a.zarr", "--shape", "large"], 2, "is not rows x columns"),
+        (["a.zarr", "--step", "3"], 2, "is not noise widths @ frames, such as 3@1000"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(tmp_path, arguments, code, words):
