@@ -12,15 +12,16 @@ ROOT = Path(__file__).parents[1]
 STORES = {"numpy", "zarr", "xarray", "numcodecs", "google_crc32c"}
 MAY_IMPORT = {
     "finder": {"numpy", "numba", "llvmlite"},
-    "io/frame_archive": STORES | {"finder", "numba"},
-    "io/cluster_store": STORES | {"finder"},
+    "io/guarded_zarr": STORES,
+    "io/frame_archive": STORES | {"finder", "numba", "guarded_zarr"},
+    "io/cluster_store": STORES | {"finder", "guarded_zarr"},
     "roofline": {"numpy"},
     "analysis": {"finder", "numpy", "numba", "scipy", "xarray"},
     "pipeline": STORES
-    | {"finder", "frame_archive", "cluster_store", "roofline", "analysis"}
+    | {"finder", "frame_archive", "cluster_store", "guarded_zarr", "roofline", "analysis"}
     | {"dask", "distributed", "psutil", "xxhash", "yaml"},
     "workflows": STORES
-    | {"finder", "frame_archive", "cluster_store", "roofline", "analysis", "pipeline"}
+    | {"finder", "frame_archive", "cluster_store", "roofline", "analysis", "pipeline", "guarded_zarr"}
     | {"click", "dask", "distributed", "matplotlib", "rich"},
 }
 

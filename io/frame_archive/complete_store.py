@@ -12,7 +12,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import WrapperStore
 
 from frame_archive.errors import ArchiveError
-from frame_archive.metadata import METADATA_NAMES
+from guarded_zarr import METADATA_NAMES
 
 
 class MissingChunkError(ArchiveError):

@@ -16,10 +16,9 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from frame_archive.addresses import local_path
 from frame_archive.archive import FrameArchive
 from frame_archive.errors import ArchiveError
-from frame_archive.metadata import node_at
+from frame_archive.metadata import FORMAT_NAME, is_own_archive, node_at
 from frame_archive.opening import FRAME_DTYPES
 
-FORMAT_NAME = "photonflow frame archive"
 FORMAT_VERSION = 1
 _OUR_ENTRIES = frozenset({"zarr.json", "frames", "dark", "pixel_mask", "frame_number", "truth"})
 
@@ -198,8 +197,7 @@ def _is_ours(location: Path) -> bool:
         node = node_at(location)
     except (OSError, ValueError):
         return False
-    attributes = None if node is None else node.document.get("attributes")
-    return isinstance(attributes, dict) and attributes.get("format") == FORMAT_NAME
+    return is_own_archive(node)
 
 
 def _make_room(location: Path, overwrite: bool) -> None:

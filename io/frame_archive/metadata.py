@@ -4,20 +4,20 @@ Everything that can be wrong with an archive's shape or type is seen here first,
 from somebody else's file.
 """
 
-import json
-import reprlib
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-METADATA_NAMES = frozenset({"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"})
+from guarded_zarr import StoreFolder, cut_short, parsed
+
 _DEEPEST_SEARCH = 4
-_DEEPEST_JSON = 64
-_TOO_DEEP = f"its JSON is nested more than {_DEEPEST_JSON} deep"
+_MOST_FOLDERS_SEARCHED = 1000
 _LARGEST_ARRAY = 2**63 - 1
 
 
@@ -46,20 +46,20 @@ class Node:
             return self.dtype.name
         return cut_short(self.document.get("data_type", self.document.get("dtype")))
 
-    @property
-    def runs_pickle(self) -> bool:
-        """Whether reading this array would unpickle what the store holds, which can run any program."""
-        return _names_pickle([self.document.get(key) for key in ("codecs", "filters", "compressor", "data_type")])
 
-
-def node_at(folder: Path) -> Node | None:
+def node_at(folder: Path, store: StoreFolder | None = None) -> Node | None:
     """Return what lies in `folder`, or None where there is neither a Zarr group nor a Zarr array.
+
+    Args:
+        folder: in the store.
+        store: the store; None is `folder` itself.
 
     Raises:
         OSError: the metadata is there and cannot be read.
         ValueError: the metadata is damaged; the message is the cause alone.
     """
-    document = _json_file(folder / "zarr.json")
+    store = store or StoreFolder.of(folder)
+    document = _json_file(store, folder / "zarr.json")
     if document is not None:
         kind = document.get("node_type")
         if kind not in ("array", "group"):
@@ -67,18 +67,40 @@ def node_at(folder: Path) -> Node | None:
         if kind == "group":
             return Node("group", 3, (), None, document)
         return Node("array", 3, _shape(document), _dtype(document.get("data_type")), document)
-    document = _json_file(folder / ".zarray")
+    document = _json_file(store, folder / ".zarray")
     if document is not None:
         return Node("array", 2, _shape(document), _dtype(document.get("dtype")), document)
-    document = _json_file(folder / ".zgroup")
+    document = _json_file(store, folder / ".zgroup")
     return None if document is None else Node("group", 2, (), None, document)
 
 
-def arrays_below(folder: Path, depth: int = _DEEPEST_SEARCH) -> Iterator[tuple[str, Node]]:
-    """Yield the path and description of every array in the group at `folder`, in order of name."""
-    for child in sorted(entry.name for entry in folder.iterdir() if entry.is_dir()):
+FORMAT_NAME = "photonflow frame archive"
+"""The attribute `format` by which an archive of ours is known."""
+
+
+def is_own_archive(root: Node | None) -> bool:
+    """Whether the group `root` is that of an archive that `create_archive` made: no chunk of it is ever left out."""
+    attributes = None if root is None else root.document.get("attributes")
+    return isinstance(attributes, dict) and attributes.get("format") == FORMAT_NAME
+
+
+def arrays_below(folder: Path) -> Iterator[tuple[str, Node]]:
+    """Yield the path and description of the arrays in the group at `folder`, in order of name.
+
+    Folders that are links are not searched, and no more than a thousand of the others.
+    """
+    store, budget = StoreFolder.of(folder), iter(range(_MOST_FOLDERS_SEARCHED))
+    return _arrays_below(store, folder, budget, _DEEPEST_SEARCH)
+
+
+def _arrays_below(store: StoreFolder, folder: Path, budget: Iterator[int], depth: int) -> Iterator[tuple[str, Node]]:
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in islice(entries, _MOST_FOLDERS_SEARCHED) if _is_folder(entry))
+    for child in names:
+        if next(budget, None) is None:
+            return
         try:
-            node = node_at(folder / child)
+            node = node_at(folder / child, store)
         except (OSError, ValueError):
             continue
         if node is None:
@@ -86,42 +108,23 @@ def arrays_below(folder: Path, depth: int = _DEEPEST_SEARCH) -> Iterator[tuple[s
         if node.kind == "array":
             yield child, node
         elif depth > 1:
-            for path, array in arrays_below(folder / child, depth - 1):
+            for path, array in _arrays_below(store, folder / child, budget, depth - 1):
                 yield f"{child}/{path}", array
 
 
-def _json_file(path: Path) -> dict[str, Any] | None:
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_dir(follow_symlinks=False)
+
+
+def _json_file(store: StoreFolder, path: Path) -> dict[str, Any] | None:
     try:
-        text = path.read_text(encoding="utf-8")
+        content = store.metadata(str(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    try:
-        document = json.loads(text)
-    except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
-    require_shallow(document)
+    document = parsed(content)
     if not isinstance(document, dict):
         raise ValueError(f"{path.name} holds {cut_short(document)}, not an object")
     return document
-
-
-def require_shallow(value: object) -> None:
-    """Refuse parsed JSON that is nested so deep that no metadata is, and that programs trip over.
-
-    Raises:
-        ValueError: it is; the message is the cause alone.
-    """
-    level = [value]
-    for _ in range(_DEEPEST_JSON):
-        level = [child for item in level for child in _children(item)]
-    if level:
-        raise ValueError(_TOO_DEEP)
-
-
-def _children(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _shape(document: dict[str, Any]) -> tuple[int, ...]:
@@ -141,17 +144,3 @@ def _dtype(name: object) -> "np.dtype[Any] | None":
         return np.dtype(name)
     except Exception:  # NumPy takes a text for many kinds of description, and raises what it trips over.
         return None
-
-
-def cut_short(value: object) -> str:
-    """`value` as a person may read it in one line, whatever a file holds."""
-    return reprlib.repr(value)
-
-
-def _names_pickle(value: object) -> bool:
-    if isinstance(value, dict):
-        return any(
-            (key in ("id", "name") and "pickle" in str(item).lower()) or _names_pickle(item)
-            for key, item in value.items()
-        )
-    return isinstance(value, list) and any(_names_pickle(item) for item in value)

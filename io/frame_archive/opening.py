@@ -1,5 +1,6 @@
 """Finding an archive's arrays, and saying in one sentence why something is not an archive."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,20 @@ from typing import Any
 import numpy as np
 import zarr
 from zarr.abc.store import Store
-from zarr.storage import LocalStore
 
 from frame_archive.complete_store import CompleteStore
 from frame_archive.errors import ArchiveError, cause
-from frame_archive.metadata import Node, arrays_below, cut_short, node_at, require_shallow
+from frame_archive.metadata import Node, arrays_below, is_own_archive, node_at
 from frame_archive.stored_array import MissingChunks, StoredArray
+from guarded_zarr import (
+    GuardedStore,
+    GuardError,
+    StoreFolder,
+    cut_short,
+    opened_array,
+    require_plain_codecs,
+    require_shallow,
+)
 
 FRAME_DTYPES = ("uint8", "uint16", "uint32", "int16", "int32")
 _EXACT = "the finder's arithmetic is exact for integers"
@@ -47,29 +56,33 @@ def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingC
     """
     if missing_chunks not in ("error", "fill"):
         raise ValueError(f"missing_chunks is 'error' or 'fill', not {missing_chunks!r}")
+    store = StoreFolder.of(archive)
     root = _root(archive)
     if root.kind == "array":
         if frames_path is not None:
             raise ArchiveError(f"{archive} is itself an array, so there is no {frames_path!r} in it: leave it out")
         location, frames = "", root
     else:
-        location = (frames_path if frames_path is not None else "frames").strip("/")
-        frames = _frames_in(archive, location, asked=frames_path is not None)
+        location = _location(archive, frames_path)
+        frames = _frames_in(archive, store, location, asked=frames_path is not None)
     _check_frames(archive, location, frames)
-    opener = _Opener(archive)
+    opener = _Opener(archive, store)
     arrays: dict[str, StoredArray | None] = {"dark": None, "pixel_mask": None, "frame_number": None}
     documents = {"frames": frames.document}
     if root.kind == "group":
         parent = location.rpartition("/")[0]
         for name, check in (("dark", _check_dark), ("pixel_mask", _check_mask), ("frame_number", _check_numbers)):
-            node = _node(archive / parent / name)
+            node = _node(archive / parent / name, store)
+            if node is None:
+                _require_absent(archive / parent / name)
             if node is None or (name == "dark" and node.kind == "array" and node.shape[:1] == (0,)):
                 continue
             path = f"{parent}/{name}" if parent else name
             check(archive, path, node, frames)
             documents[name] = node.document
             # zarr's own writer leaves out chunks of zeros, and a mask is mostly zeros: there a missing chunk says so.
-            arrays[name] = opener.open(path, node, "fill" if name == "pixel_mask" else missing_chunks)
+            may_lack = name == "pixel_mask" and not is_own_archive(root)
+            arrays[name] = opener.open(path, node, "fill" if may_lack else missing_chunks)
         attrs = opener.group_attributes(parent)
         stored_frames = opener.open(location, frames, missing_chunks)
         if arrays["dark"] is not None:
@@ -93,17 +106,35 @@ def _root(archive: Path) -> Node:
     return root
 
 
-def _node(folder: Path) -> Node | None:
+def _location(archive: Path, frames_path: str | None) -> str:
+    location = (frames_path if frames_path is not None else "frames").strip("/")
+    if any(part in ("", ".", "..") for part in location.split("/")):
+        raise ArchiveError(
+            f"{frames_path!r} is not the name of an array in {archive}: give one such as `frames` or `entry/data`"
+        )
+    return location
+
+
+def _require_absent(folder: Path) -> None:
+    if os.path.lexists(folder):
+        raise ArchiveError(
+            f"{folder} is there, but no Zarr array: its metadata is lost, so restore it, or remove what is left of it"
+        )
+
+
+def _node(folder: Path, store: StoreFolder | None = None) -> Node | None:
     try:
-        return node_at(folder)
+        return node_at(folder, store)
     except OSError as error:
         raise ArchiveError(f"{folder} cannot be read: {error.strerror or error}") from error
+    except GuardError as error:
+        raise ArchiveError(f"the Zarr metadata in {folder} is not read: {cause(error)}") from error
     except ValueError as error:
         raise ArchiveError(f"the Zarr metadata in {folder} is damaged: {cause(error)}") from error
 
 
-def _frames_in(archive: Path, location: str, asked: bool) -> Node:
-    node = _node(archive / location) if location else None
+def _frames_in(archive: Path, store: StoreFolder, location: str, asked: bool) -> Node:
+    node = _node(archive / location, store)
     if node is not None and node.kind == "array":
         return node
     stacks = [
@@ -154,10 +185,10 @@ def _check_stack(where: str, node: Node) -> None:
 
 
 def _check_safe(where: str, node: Node) -> None:
-    if node.runs_pickle:
-        raise ArchiveError(
-            f"{where} is stored with a pickle codec, and unpickling can run any program: store plain integers instead"
-        )
+    try:
+        require_plain_codecs(node.document)
+    except GuardError as error:
+        raise ArchiveError(f"{where} is not read: {error}; store plain integers instead") from error
 
 
 def _check_dark(archive: Path, path: str, node: Node, frames: Node) -> None:
@@ -218,15 +249,15 @@ def _pixels(shape: tuple[int, ...]) -> str:
 @dataclass(frozen=True)
 class _Opener:
     archive: Path
+    folder: StoreFolder
 
     def open(self, path: str, node: Node, missing_chunks: MissingChunks) -> StoredArray:
         where = self.archive / path
-        store: Store = LocalStore(self.archive, read_only=True)
-        if missing_chunks == "error":
-            store = CompleteStore(store)
+        guarded = GuardedStore(self.archive)
+        store: Store = CompleteStore(guarded) if missing_chunks == "error" else guarded
         # zarr and its codecs raise errors of every kind over metadata that they do not understand.
         try:
-            array = zarr.open_array(store, path=path, mode="r", zarr_format=node.zarr_format)
+            array = opened_array(store, path, node.zarr_format, guarded.limit_chunks)
             dtype = np.dtype(array.dtype)
             sides = (*array.chunks, *(array.shards or ()))
         except Exception as error:
@@ -236,7 +267,7 @@ class _Opener:
         if min(sides) < 1:
             raise ArchiveError(f"the Zarr metadata in {where} is damaged: it has chunks of {array.chunks} elements")
         try:
-            return StoredArray(array, self.archive, missing_chunks)
+            return StoredArray(array, self.folder, missing_chunks)
         except ArchiveError:
             raise
         except Exception as error:
@@ -246,10 +277,10 @@ class _Opener:
         return self._attributes(array.array.path, array.array)
 
     def group_attributes(self, path: str) -> dict[str, Any]:
-        node = _node(self.archive / path)
+        node = _node(self.archive / path, self.folder)
         if node is None:
             return {}
-        store = LocalStore(self.archive, read_only=True)
+        store = GuardedStore(self.archive)
         try:
             group = zarr.open_group(store, path=path, mode="r", zarr_format=node.zarr_format, use_consolidated=False)
         except Exception as error:

@@ -12,7 +12,6 @@ import sys
 import threading
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import google_crc32c
@@ -21,14 +20,15 @@ import numpy.typing as npt
 import zarr
 from numcodecs import blosc
 
+from guarded_zarr import GuardError, StoreFolder, blosc_sizes, largest_stored, require_blosc_length
+
 _CRC_BYTES = 4
-_BLOSC_HEADER_BYTES = 16
 _KEPT_BYTES = 64 << 20
 
 Bytes = npt.NDArray[np.uint8]
 
 
-class ChunkError(ValueError):
+class ChunkError(GuardError):
     """The bytes of a chunk are not what its array's metadata says; the message is the cause alone."""
 
 
@@ -53,23 +53,27 @@ class PlainLayout:
         """Bytes of one decoded chunk."""
         return prod(self.chunk_shape) * self.dtype.itemsize
 
-    def read(self, file: Path, first: int, out: npt.NDArray[Any]) -> None:
-        """Decode frames `first` to `first + len(out)` of the chunk in `file` into `out`.
+    def read(self, store: StoreFolder, key: str, first: int, out: npt.NDArray[Any]) -> None:
+        """Decode frames `first` to `first + len(out)` of the chunk at `key` into `out`.
 
         Args:
-            file: the chunk's file.
+            store: the store's folder.
+            key: of the chunk in it.
             first: the first frame wanted, counted from the chunk's first.
             out: (frame, y, x), C-contiguous, of this layout's dtype.
 
         Raises:
             FileNotFoundError: there is no such file.
+            RefusedError: what is there is not read.
             ChunkError: the file is cut short or damaged.
             MemoryError: the chunk is more than can be held.
         """
-        with file.open("rb", buffering=0) as opened:
+        with store.open(f"{store.path}/{key}") as opened:
             size = opened.seek(0, 2)
             opened.seek(0)
             if self.compressed:
+                if size > largest_stored(self.chunk_nbytes):
+                    raise ChunkError(f"it has {size} bytes, more than a chunk of {self.chunk_nbytes} takes")
                 body = self._checked(_read_into(opened, _scratch.file(size)))
                 _check_header(body, self.chunk_nbytes)
                 target = self._target(out)
@@ -175,13 +179,10 @@ def _compare_checksum(body: Bytes, stored: bytes) -> None:
 
 def _check_header(body: Bytes, expected: int) -> None:
     # Blosc trusts the lengths in its header, so they are checked before it sees them.
-    if body.size < _BLOSC_HEADER_BYTES:
-        raise ChunkError(f"its {body.size} bytes are too few for a Blosc buffer")
-    decoded, _, encoded = struct.unpack_from("<III", body.data, 4)
+    decoded, stored = blosc_sizes(body)
     if decoded != expected:
         raise ChunkError(f"it decodes to {decoded} bytes where {expected} are due")
-    if encoded != body.size:
-        raise ChunkError(f"it has {body.size} bytes where its Blosc header says {encoded}")
+    require_blosc_length(body, stored)
 
 
 def _decompress(body: Bytes, target: Bytes) -> None:

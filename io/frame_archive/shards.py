@@ -6,11 +6,12 @@ was left out. zarr reads such a chunk as fill values, so the index is where a lo
 
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
+
+from guarded_zarr import StoreFolder, read_part
 
 _ABSENT = np.iinfo(np.uint64).max
 
@@ -29,19 +30,20 @@ class ShardLayout:
     index_nbytes: int
     index_first: bool
 
-    def present(self, file: Path) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Return whether each inner chunk of the shard in `file` is there, shaped `chunks_per_shard`.
+    def present(self, store: StoreFolder, key: str) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """Return whether each inner chunk of the shard at `key` is there, shaped `chunks_per_shard`.
 
         Raises:
-            FileNotFoundError: there is no such shard.
+            RefusedError: what is there is not read.
+            OSError: it cannot be read.
             ValueError: the shard is shorter than its index.
         """
-        with file.open("rb") as opened:
+        with store.open(f"{store.path}/{key}") as opened:
             size = opened.seek(0, 2)
             if size < self.index_nbytes:
                 raise ValueError(f"it has {size} bytes, fewer than the {self.index_nbytes} of its index")
-            opened.seek(0 if self.index_first else size - self.index_nbytes)
-            stored = opened.read(self.index_nbytes)
+            first = 0 if self.index_first else size - self.index_nbytes
+            stored = read_part(opened, first, first + self.index_nbytes)
         pairs = np.frombuffer(stored, "<u8", 2 * prod(self.chunks_per_shard)).reshape(*self.chunks_per_shard, 2)
         return np.asarray(pairs[..., 0] != _ABSENT)
 

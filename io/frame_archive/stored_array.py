@@ -15,8 +15,9 @@ from zarr.buffer.cpu import NDBuffer
 from frame_archive.chunk_files import ChunkFiles, Grid, coordinates_in
 from frame_archive.complete_store import MissingChunkError
 from frame_archive.errors import ArchiveError, cause
-from frame_archive.plain_chunks import ChunkError, plain_layout
+from frame_archive.plain_chunks import plain_layout
 from frame_archive.shards import shard_layout
+from guarded_zarr import GuardError, RefusedError, StoreFolder
 
 MissingChunks = Literal["error", "fill"]
 
@@ -41,15 +42,16 @@ class StoredArray:
     """An array in a local store, its first axis the frames (or, for a mask, the rows).
 
     Args:
-        array: opened read-only.
-        archive: the archive's folder.
+        array: opened read-only, of a `GuardedStore`.
+        store: the archive's folder.
         missing_chunks: "error" raises where a chunk is missing, "fill" reads the array's fill value.
     """
 
-    def __init__(self, array: "zarr.Array[Any]", archive: Path, missing_chunks: MissingChunks) -> None:
+    def __init__(self, array: "zarr.Array[Any]", store: StoreFolder, missing_chunks: MissingChunks) -> None:
         self.array = array
         self.dtype: np.dtype[Any] = np.dtype(array.dtype).newbyteorder("=")
-        self._archive = archive
+        self._store = store
+        self._archive = archive = Path(store.path)
         self._missing_chunks = missing_chunks
         self._rows = "rows" if array.ndim == 2 else "frames"
         self._prefix = f"{array.path}/" if array.path else ""
@@ -96,15 +98,15 @@ class StoredArray:
             a, b = max(start, chunk.first), min(stop, chunk.last)
             rows = out[a - start : b - start]
             try:
-                self._plain.read(self._archive / chunk.key, a - chunk.first, rows)
+                self._plain.read(self._store, chunk.key, a - chunk.first, rows)
             except FileNotFoundError:
                 if self._missing_chunks == "error":
                     raise self._missing(chunk.key, chunk.first, chunk.last) from None
                 rows[...] = self._fill_value
-            except ChunkError as error:
-                raise self._damaged(chunk, error) from error
-            except OSError as error:
+            except (OSError, RefusedError) as error:
                 raise self._unreadable(chunk, error) from error
+            except GuardError as error:
+                raise self._damaged(chunk, error) from error
             except MemoryError as error:
                 raise self._chunk_too_large() from error
 
@@ -150,7 +152,7 @@ class StoredArray:
                 return self._chunk_too_large()
             except Exception as error:
                 # gzip reports damage as an OSError too, but without a number.
-                refused = isinstance(error, OSError) and error.errno is not None
+                refused = isinstance(error, RefusedError) or (isinstance(error, OSError) and error.errno is not None)
                 return self._unreadable(chunk, error) if refused else self._damaged(chunk, error)
         return None
 
@@ -195,7 +197,9 @@ class StoredArray:
     def _missing_in_shard(self, shard: StoredChunk, start: int, stop: int) -> list[str]:
         assert self._shards is not None
         try:
-            present = self._shards.present(self._archive / shard.key)
+            present = self._shards.present(self._store, shard.key)
+        except RefusedError as error:
+            raise self._unreadable(shard, error) from error
         except ValueError as error:
             raise self._damaged(shard, error) from error
         origin = [place * count for place, count in zip(shard.coordinates, self._shards.chunks_per_shard, strict=True)]

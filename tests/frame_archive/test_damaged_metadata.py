@@ -165,7 +165,7 @@ def test_metadata_nested_without_end(tmp_path, depth, layout):
         file.write_text(file.read_text().replace('"it"', nested))
     else:
         (path / ".zattrs").write_text(nested)
-    with pytest.raises(ArchiveError, match=f"{path}.* damaged: .*|zarr cannot open the group {path}: .*recursion"):
+    with pytest.raises(ArchiveError, match=f"{path}.*: its JSON is nested more than 64 deep"):
         use(path)
 
 

@@ -1,0 +1,33 @@
+"""Reading Zarr stores that somebody else may have written: what is no file, leads elsewhere or lies is not read."""
+
+from guarded_zarr.arrays import bound_decoding, codec_names, largest_stored, opened_array
+from guarded_zarr.bounded_codecs import blosc_sizes, require_blosc_length
+from guarded_zarr.errors import GuardError, RefusedError
+from guarded_zarr.files import StoreFolder, read_part
+from guarded_zarr.metadata_json import (
+    METADATA_NAMES,
+    cut_short,
+    parsed,
+    require_plain_codecs,
+    require_shallow,
+)
+from guarded_zarr.store import GuardedStore
+
+__all__ = [
+    "METADATA_NAMES",
+    "GuardError",
+    "GuardedStore",
+    "RefusedError",
+    "StoreFolder",
+    "blosc_sizes",
+    "bound_decoding",
+    "codec_names",
+    "cut_short",
+    "largest_stored",
+    "opened_array",
+    "parsed",
+    "read_part",
+    "require_blosc_length",
+    "require_plain_codecs",
+    "require_shallow",
+]
