@@ -108,7 +108,7 @@ def _root(archive: Path) -> Node:
 
 def _location(archive: Path, frames_path: str | None) -> str:
     location = (frames_path if frames_path is not None else "frames").strip("/")
-    if any(part in ("", ".", "..") for part in location.split("/")):
+    if location and any(part in ("", ".", "..") for part in location.split("/")):
         raise ArchiveError(
             f"{frames_path!r} is not the name of an array in {archive}: give one such as `frames` or `entry/data`"
         )
@@ -134,7 +134,7 @@ def _node(folder: Path, store: StoreFolder | None = None) -> Node | None:
 
 
 def _frames_in(archive: Path, store: StoreFolder, location: str, asked: bool) -> Node:
-    node = _node(archive / location, store)
+    node = _node(archive / location, store) if location else None
     if node is not None and node.kind == "array":
         return node
     stacks = [
