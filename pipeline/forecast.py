@@ -9,6 +9,8 @@ from itertools import islice
 import numpy as np
 
 from finder import DarkSums, Pedestal, open_finder, rounded
+from finder.false_clusters import expected_false_clusters
+from finder.pixel_mask import masked_pixels
 from pipeline.found import narrowed
 from pipeline.pedestal_source import ReadyPedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun
@@ -28,6 +30,8 @@ class Forecast:
     Args:
         clusters_a_frame: Clusters in a frame, as in the first frames.
         frames_tried: How many frames that is known from.
+        false_clusters_a_frame: Clusters in a frame that Gaussian noise alone makes at this threshold, window and number
+            of darks (see :mod:`finder.false_clusters`): the mean over a batch.
         read_bytes: Bytes stored of the chunks to be read.
         decoded_bytes: Bytes of the frames once decoded.
         write_bytes: Bytes of the clusters before they are encoded.
@@ -36,6 +40,7 @@ class Forecast:
 
     clusters_a_frame: float
     frames_tried: int
+    false_clusters_a_frame: float
     read_bytes: int
     decoded_bytes: int
     write_bytes: int
@@ -64,6 +69,7 @@ def forecast(prepared: PreparedRun) -> Forecast:
     return Forecast(
         clusters_a_frame=clusters_a_frame,
         frames_tried=len(frames),
+        false_clusters_a_frame=_false_clusters(prepared),
         read_bytes=archive.stored_bytes(plan.first_frame, plan.stop_frame),
         decoded_bytes=plan.n_frames * archive.frame_nbytes,
         write_bytes=round(clusters_a_frame * plan.n_frames * written),
@@ -72,6 +78,19 @@ def forecast(prepared: PreparedRun) -> Forecast:
         + _state_bytes(archive.frame_shape)
         + round(BATCHES_HELD * clusters_a_frame * batch_frames * held),
     )
+
+
+def _false_clusters(prepared: PreparedRun) -> float:
+    source, mask, shape = prepared.pedestal, prepared.pixel_mask, prepared.archive.frame_shape
+    expected = expected_false_clusters(
+        prepared.options.parameters,
+        shape,
+        # How many darks a ready pedestal was made of is not known: it is taken as exact.
+        None if isinstance(source, ReadyPedestal) else source.n_frames,
+        None if mask is None else masked_pixels(mask, shape),
+        n_frames=min(prepared.plan.batch_size, prepared.plan.n_frames),
+    )
+    return expected.a_frame
 
 
 def _rough_pedestal(prepared: PreparedRun) -> Pedestal:

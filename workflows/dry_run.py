@@ -43,6 +43,7 @@ def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> N
         ("workers", ", ".join(f"{key} {value}" for key, value in describe(config).items())),
         ("to read", f"{human_bytes(expected.read_bytes)}, decoded {human_bytes(expected.decoded_bytes)}"),
         ("clusters a frame", f"about {expected.clusters_a_frame:,.1f}, as in the first {expected.frames_tried} frames"),
+        ("false ones", f"about {_number(expected.false_clusters_a_frame)} a frame, if the noise is Gaussian"),
         ("would write", prepared.out),
         (
             "in it",
@@ -52,6 +53,11 @@ def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> N
         ("memory a worker", f"up to about {human_bytes(expected.worker_bytes)}{_share(config)}"),
     ]
     print_table(stdout_console(), facts_table(rows))
+
+
+def _number(value: float) -> str:
+    """Three figures, however small."""
+    return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
 
 
 def _share(config: ClusterConfig) -> str:

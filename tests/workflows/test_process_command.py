@@ -78,11 +78,12 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(python_m, archive)
     before = sorted(archive.parent.rglob("*"))
     outcome = python_m("process", archive, "--dry-run", "--batch-size", 7)
     assert outcome.code == 0, outcome.stderr
-    for said in ("5 of 7 frames", "memory a worker", "a.clusters.zarr", "100 dark frames"):
+    for said in ("5 of 7 frames", "memory a worker", "a.clusters.zarr", "100 dark frames", "if the noise is Gaussian"):
         assert said in " ".join(outcome.stdout.split())
     facts = json.loads(python_m("process", archive, "--dry-run", "--json", "--cpus", 1).stdout)
     assert (facts["batches"], facts["frames"], facts["decoded_bytes"]) == (1, 30, 30 * 12 * 10 * 2)
     assert facts["clusters_a_frame"] == pytest.approx(1, abs=0.2)
+    assert 0 < facts["false_clusters_a_frame"] < 0.001
     assert facts["worker_bytes"] > 100_000_000
     assert sorted(archive.parent.rglob("*")) == before
 
