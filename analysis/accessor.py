@@ -1,54 +1,140 @@
 """`ds.photons`: what one asks of a cluster dataset."""
 
-from collections.abc import Hashable
-
+import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
-from analysis import isolation, maps, peaks, spectra
-from analysis.spectra import DEFAULT_BINS, Bins
+from analysis import maps, multiplicities, peaks, spectra
+from analysis.binning import DEFAULT_BINS, Binning, Bins
+from analysis.energies import Kind
+from analysis.gain import Map
+from analysis.selecting import Selection
 
 
 @xr.register_dataset_accessor("photons")  # type: ignore[no-untyped-call]
-class PhotonsAccessor:
+class PhotonsAccessor(Selection):
     """Photon clusters, as `cluster_store.open_clusters` or `xr.open_zarr` give them, or a selection of them.
 
-    Lazy datasets are gone through a block of clusters at a time: memory stays bounded however long the run was.
-    Results are named DataArrays with units that xarray's `.plot` shows.
+    Filters return the same kind of object, so that they chain:
+
+        ds.photons.roi(y=(0, 200)).noise_cuts(5).isolated(4).spectrum()
+
+    Lazy datasets are gone through a block of clusters at a time, wherever Dask runs: memory stays bounded however long
+    the run was. Results are named DataArrays with units that xarray's `.plot` shows.
     """
 
-    def __init__(self, ds: xr.Dataset) -> None:
-        self._ds = ds
-
-    def energy(self) -> xr.DataArray:
-        """The sum over each cluster's window, (cluster), ADU; lazy when the dataset is.
-
-        Raises:
-            ValueError: The dataset has no `signal`.
-        """
-        return spectra.energy(self._with("signal"))
-
-    def spectrum(self, bins: Bins = DEFAULT_BINS, range: tuple[float, float] | None = None) -> xr.DataArray:
-        """How many clusters have each energy, over the coordinate `energy` (ADU, bin centres).
+    def energy(self, kind: Kind = "sum", n: int | None = None) -> xr.DataArray:
+        """The energy of each cluster left, (cluster), ADU, or keV after `calibrated`; lazy when the dataset is.
 
         Args:
-            bins: How many bins, or their edges in ADU.
-            range: Lowest and highest energy, ADU; left out, one that shows nearly all clusters, with bins a whole
-                number of ADU wide for an integer signal.
+            kind: "sum" over the window, "largest_2x2" that holds the centre, "centre", or "brightest", the sum of the
+                `n` brightest pixels.
+            n: How many for "brightest".
+
+        Raises:
+            ValueError: No `signal`, a kind that there is not, or windows too small for it.
+        """
+        return self._chosen(self._energy(kind, n))
+
+    def corner(self) -> xr.DataArray:
+        """On which sides of the centre the largest 2×2 lies, uint8 (cluster), a CF flag; lazy when the dataset is.
+
+        Raises:
+            ValueError: No `signal`, or windows below 3×3.
+        """
+        return self._chosen(multiplicities.corner(self._with("signal")))
+
+    def pixels_above(self, k: float, noise: Map | None = None) -> xr.DataArray:
+        """How many pixels of each cluster's window lie above k times their own noise, uint8 (cluster); lazy.
+
+        Args:
+            k: Noise widths.
+            noise: ADU, (y, x) or one number; left out, that of the dataset's own pedestal.
+
+        Raises:
+            ValueError: No noise known.
+        """
+        ds = self._with("signal", "y", "x")
+        return self._chosen(multiplicities.pixels_above(ds, k, self.noise_map(noise)))
+
+    def multiplicity(self, k: float, noise: Map | None = None) -> xr.DataArray:
+        """How many clusters have each number of pixels above k times their noise, over `multiplicity`.
+
+        Raises:
+            ValueError: No noise known.
+        """
+        ds = self._with("signal", "y", "x")
+        return multiplicities.multiplicity(ds, k, self.noise_map(noise), self._keep)
+
+    def spectrum(
+        self,
+        bins: Bins = DEFAULT_BINS,
+        range: tuple[float, float] | None = None,
+        energy: Kind = "sum",
+        n: int | None = None,
+        *,
+        regions: npt.ArrayLike | xr.DataArray | None = None,
+        frames: int | None = None,
+    ) -> xr.DataArray:
+        """How many clusters have each energy, over the coordinate `energy` (bin centres; ADU, or keV if calibrated).
+
+        Args:
+            bins: How many bins, or their edges.
+            range: Lowest and highest energy; left out, one that shows nearly all clusters, with bins a whole number of
+                ADU wide for an integer signal.
+            energy: Which energy, as in `energy()`.
+            n: How many pixels for "brightest".
+            regions: One spectrum for each label of a map (y, x) of whole numbers, 0 for none: (region, energy).
+            frames: One spectrum for every so many frames: (frame, energy).
 
         Returns:
             Counts, with the attributes `bin_width`, `below` and `above` (clusters outside the range).
 
         Raises:
-            ValueError: Bins that make no sense, or no `signal`.
+            ValueError: Bins or groups that make no sense, or no `signal`.
         """
-        return spectra.spectrum(self._with("signal"), bins, range)
+        if regions is not None and frames is not None:
+            raise ValueError("Give regions or frames, not both; frame_range() chooses frames.")
+        groups = None
+        if regions is not None:
+            groups = spectra.by_regions(self._with("y", "x"), regions)
+        elif frames is not None:
+            groups = spectra.by_frames(self._with("frame_index", dims=("cluster", "frame")), frames)
+        found, binning = self._binned(bins, range, energy, n)
+        return spectra.spectrum(found, binning, groups, self._keep)
+
+    def pixel_spectra(
+        self,
+        bins: Bins,
+        range: tuple[float, float] | None = None,
+        energy: Kind = "sum",
+        n: int | None = None,
+        shape: tuple[int, int] | None = None,
+    ) -> xr.DataArray:
+        """The spectrum of the clusters centred on each pixel, (y, x, energy).
+
+        All counts are in memory at once: 400×400 pixels with 200 bins take 128 MB.
+
+        Args:
+            bins: How many bins, or their edges.
+            range: Lowest and highest energy.
+            energy: Which energy, as in `energy()`.
+            n: How many pixels for "brightest".
+            shape: Rows and columns of the detector; left out, the dataset's attribute `frame_shape`.
+
+        Raises:
+            ValueError: Bins that make no sense, no shape known, or clusters beyond it.
+        """
+        groups = spectra.by_pixel(self._with("y", "x"), self.shape(shape))
+        found, binning = self._binned(bins, range, energy, n)
+        return spectra.spectrum(found, binning, groups, self._keep)
 
     def peak(
         self,
         bins: Bins = DEFAULT_BINS,
         range: tuple[float, float] | None = None,
     ) -> peaks.Peak:
-        """The highest peak of the spectrum within `range` (ADU): a Gaussian fitted to its top.
+        """The highest peak of the spectrum within `range`: a Gaussian fitted to its top.
 
         Raises:
             ValueError: No peak there, or no `signal`.
@@ -64,36 +150,22 @@ class PhotonsAccessor:
         Raises:
             ValueError: No `x` and `y`, no shape known, or clusters beyond it.
         """
-        ds = self._with("y", "x")
-        found = shape if shape is not None else ds.attrs.get("frame_shape")
-        if found is None:
-            raise ValueError("The dataset has no attribute frame_shape; give the detector's shape=(rows, columns).")
-        return maps.hit_map(ds, (int(found[0]), int(found[1])))
+        return maps.hit_map(self._with("y", "x"), self.shape(shape), self._keep)
 
     def rate(self, frames: int = 1) -> xr.DataArray:
-        """The mean number of clusters a frame over successive groups of `frames` frames, along `frame`.
+        """The mean number of clusters left in a frame over successive groups of `frames` frames, along `frame`.
 
         Raises:
             ValueError: `frames` below 1, or no `frame_index`.
         """
-        return maps.rate(self._with("frame_index", dims=("cluster", "frame")), frames)
+        return maps.rate(self._with("frame_index", dims=("cluster", "frame")), frames, self._keep)
 
-    def isolated(self, radius: int) -> xr.DataArray:
-        """Of each cluster, whether no other of its frame lies within `radius` pixels along rows and columns, bool.
+    def _binned(
+        self, bins: Bins, limits: tuple[float, float] | None, kind: Kind, n: int | None
+    ) -> tuple[xr.DataArray, Binning]:
+        found = self._energy(kind, n)
+        whole = self._scale is None and self._ds["signal"].dtype.kind != "f"
+        return found, Binning.of(bins, limits, found, whole, self._keep)
 
-        `ds.isel(cluster=ds.photons.isolated(4))` selects them.
-
-        Raises:
-            ValueError: A negative radius, or no `frame_index`, `y`, `x`.
-        """
-        return isolation.isolated(self._with("frame_index", "y", "x"), radius)
-
-    def _with(self, *names: str, dims: tuple[Hashable, ...] = ("cluster",)) -> xr.Dataset:
-        lacking = [name for name in names if name not in self._ds.variables]
-        lacking += [f"the dimension {dim}" for dim in dims if dim not in self._ds.sizes]
-        if lacking:
-            raise ValueError(
-                f"This dataset lacks {', '.join(lacking)}; "
-                "give photon clusters as cluster_store.open_clusters opens them."
-            )
-        return self._ds
+    def _chosen(self, values: xr.DataArray) -> xr.DataArray:
+        return values if self._keep is None else values.isel(cluster=np.flatnonzero(self._keep.to_numpy()))

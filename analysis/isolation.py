@@ -1,81 +1,94 @@
 """Which clusters stand alone."""
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from numba import njit
 
-from analysis.blocks import blocks
+from analysis.compiled import Kernel
+from analysis.energies import per_cluster
 
-Indices = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int64]
 
 
-def isolated(ds: xr.Dataset, radius: int) -> xr.DataArray:
+def isolated(ds: xr.Dataset, radius: int, keep: xr.DataArray | None, most_in_a_frame: int) -> xr.DataArray:
     """Say of each cluster whether no other one of its frame lies within `radius` pixels, along rows and columns.
 
     Two clusters are neighbours when both |Δy| and |Δx| are at most `radius`, so windows of n×n pixels around isolated
     clusters share no pixel from radius n - 1 on.
 
     Args:
-        ds: Clusters with `frame_index`, `y`, `x`, in any order; sorted ones (as written) are gone through in blocks.
+        ds: Clusters with `frame_index`, `y`, `x`; in any order when in memory, frame by frame (as written) when lazy.
         radius: Pixels, at least 0.
+        keep: bool (cluster): those that count; others are nobody's neighbours, and not isolated.
+        most_in_a_frame: No frame has more clusters: lazy blocks overlap by so many, so that frames are seen whole.
 
     Returns:
-        bool (cluster).
+        bool (cluster); lazy when the dataset is.
 
     Raises:
-        ValueError: A negative radius.
+        ValueError: A negative radius; when it is computed, lazy clusters in another order.
     """
     if radius < 0:
         raise ValueError(f"radius is {radius} pixels; it must be at least 0.")
-    alone = np.ones(ds.sizes["cluster"], np.bool_)
-    waiting = np.zeros((3, 0), np.int64)
-    done = 0
-    for block in blocks(ds, ("frame_index", "y", "x"), "cluster"):
-        rows = np.concatenate([waiting, _columns(block)], axis=1)
-        if not _sorted(rows):
-            return _as_array(_isolated_in_any_order(ds, radius))
-        # The last frame may go on in the next block.
-        cut = int(np.searchsorted(rows[0], rows[0, -1])) if rows.shape[1] else 0
-        _mark_neighbours(rows[0, :cut], rows[1, :cut], rows[2, :cut], radius, alone[done : done + cut])
-        done += cut
-        waiting = rows[:, cut:]
-    _mark_neighbours(waiting[0], waiting[1], waiting[2], radius, alone[done:])
-    return _as_array(alone)
+    columns = [ds["frame_index"], ds["y"], ds["x"], *([] if keep is None else [keep])]
+    codes = per_cluster(_encoded, columns, (np.int64,))
+    if codes.chunks is None:
+        return xr.DataArray(_alone(codes.to_numpy(), radius), dims="cluster")
+    alone = codes.data.map_overlap(
+        partial(_alone_in_block, radius=radius),
+        depth={0: most_in_a_frame},
+        boundary="none",
+        trim=True,
+        dtype=bool,
+        meta=np.empty(0, bool),
+    )
+    return xr.DataArray(alone.rechunk(codes.data.chunks), dims="cluster")
 
 
-def _isolated_in_any_order(ds: xr.Dataset, radius: int) -> npt.NDArray[np.bool_]:
-    rows = _columns(ds[["frame_index", "y", "x"]].compute())
-    order = np.lexsort((rows[2], rows[1], rows[0]))
-    rows = rows[:, order]
-    marked = np.ones(len(order), np.bool_)
-    _mark_neighbours(rows[0], rows[1], rows[2], radius, marked)
-    alone = np.empty_like(marked)
-    alone[order] = marked
-    return alone
+def _encoded(
+    frame: npt.NDArray[Any], y: npt.NDArray[Any], x: npt.NDArray[Any], keep: npt.NDArray[np.bool_] | None = None
+) -> Codes:
+    """Frame, row and column in one number that sorts like them; -1 - number for those that do not count."""
+    if len(y) and max(int(y.max()), int(x.max())) >= 1 << 16:
+        raise ValueError("isolated() takes detectors of up to 65536 rows and columns; this one has more.")
+    code = (frame.astype(np.int64) << 32) | (y.astype(np.int64) << 16) | x.astype(np.int64)
+    return code if keep is None else np.where(keep, code, -1 - code)
 
 
-def _columns(ds: xr.Dataset) -> npt.NDArray[np.int64]:
-    return np.stack([ds[name].to_numpy().astype(np.int64) for name in ("frame_index", "y", "x")])
+def _alone_in_block(codes: Codes, radius: int) -> npt.NDArray[np.bool_]:
+    frames = np.where(codes < 0, -1 - codes, codes) >> 32
+    if (np.diff(frames) < 0).any():
+        raise ValueError(
+            "The clusters are not in the order of their frames, which isolated() needs of a lazy dataset; "
+            "load it first, or sort it: ds.sortby('frame_index')."
+        )
+    return _alone(codes, radius)
 
 
-def _sorted(rows: npt.NDArray[np.int64]) -> bool:
-    frame_step, y_step = np.diff(rows[0]), np.diff(rows[1])
-    return bool(((frame_step > 0) | ((frame_step == 0) & (y_step >= 0))).all())
+def _alone(codes: Codes, radius: int) -> npt.NDArray[np.bool_]:
+    counting = np.flatnonzero(codes >= 0)
+    chosen = codes[counting]
+    order = None if (np.diff(chosen) >= 0).all() else np.argsort(chosen, kind="stable")
+    alone = np.ones(len(chosen), np.bool_)
+    if len(chosen):
+        _mark_neighbours(chosen if order is None else chosen[order], radius, alone)
+    out = np.zeros(len(codes), np.bool_)
+    out[counting if order is None else counting[order]] = alone
+    return out
 
 
-def _as_array(alone: npt.NDArray[np.bool_]) -> xr.DataArray:
-    return xr.DataArray(alone, dims="cluster", name="isolated", attrs={"long_name": "no other cluster near"})
-
-
-@njit(nogil=True)
-def _mark_neighbours(frame: Indices, y: Indices, x: Indices, radius: int, alone: npt.NDArray[np.bool_]) -> None:
-    """Set `alone` to False for both of each pair of neighbours; rows are sorted by (frame, y)."""
-    n = len(frame)
+@Kernel
+def _mark_neighbours(codes, radius, alone):  # type: ignore[no-untyped-def]
+    """Set `alone` to False for both of each pair of neighbours; codes ascend."""
+    n = len(codes)
     for i in range(n):
+        frame, y, x = codes[i] >> 32, (codes[i] >> 16) & 0xFFFF, codes[i] & 0xFFFF
         j = i + 1
-        while j < n and frame[j] == frame[i] and y[j] - y[i] <= radius:
-            if abs(x[j] - x[i]) <= radius:
+        while j < n and codes[j] >> 32 == frame and ((codes[j] >> 16) & 0xFFFF) - y <= radius:
+            if abs((codes[j] & 0xFFFF) - x) <= radius:
                 alone[i] = False
                 alone[j] = False
             j += 1

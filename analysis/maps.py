@@ -1,33 +1,32 @@
 """Where on the detector the clusters lie, and when they came."""
 
+from functools import partial
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
-from analysis.blocks import blocks
+from analysis.adding_up import add_up
+from analysis.axes import frame_groups, frame_of, pixel_axes
+from analysis.compiled import Kernel
+
+Counts = npt.NDArray[np.int64]
 
 
-def hit_map(ds: xr.Dataset, shape: tuple[int, int]) -> xr.DataArray:
+def hit_map(ds: xr.Dataset, shape: tuple[int, int], keep: xr.DataArray | None = None) -> xr.DataArray:
     """Count the clusters whose central pixel is each pixel of a detector of `shape` (y, x).
 
     Raises:
         ValueError: A cluster lies outside.
     """
-    counts = np.zeros(shape[0] * shape[1], np.int64)
-    for block in blocks(ds, ("y", "x"), "cluster"):
-        y, x = block["y"].to_numpy().astype(np.int64), block["x"].to_numpy()
-        if len(y) and (y.max() >= shape[0] or x.max() >= shape[1]):
-            raise ValueError(f"A cluster lies at ({y.max()}, {x.max()}), beyond the detector's shape {shape}.")
-        pixel = y * shape[1] + x
-        counts += np.bincount(pixel, minlength=len(counts))
-    coords = {
-        "y": ("y", np.arange(shape[0]), {"long_name": "row", "units": "pixel"}),
-        "x": ("x", np.arange(shape[1]), {"long_name": "column", "units": "pixel"}),
-    }
+    columns = [ds["y"], ds["x"], *([] if keep is None else [keep])]
+    counts = add_up(partial(_hits, shape), shape[0] * shape[1], columns)
     attrs = {"long_name": "clusters a pixel", "units": "count"}
-    return xr.DataArray(counts.reshape(shape), coords=coords, dims=("y", "x"), name="hit_map", attrs=attrs)
+    return xr.DataArray(counts.reshape(shape), coords=pixel_axes(shape), dims=("y", "x"), name="hit_map", attrs=attrs)
 
 
-def rate(ds: xr.Dataset, frames: int = 1) -> xr.DataArray:
+def rate(ds: xr.Dataset, frames: int = 1, keep: xr.DataArray | None = None) -> xr.DataArray:
     """The mean number of clusters a frame, over successive groups of `frames` frames.
 
     Returns:
@@ -37,12 +36,10 @@ def rate(ds: xr.Dataset, frames: int = 1) -> xr.DataArray:
     Raises:
         ValueError: `frames` below 1, or clusters of frames that the dataset no longer has.
     """
-    if frames < 1:
-        raise ValueError(f"frames is {frames}; it must be at least 1.")
+    starts, middle = frame_groups(ds, frames)
     n_frames = ds.sizes["frame"]
-    counts = _clusters_per_frame(ds)
+    counts = clusters_per_frame(ds, keep)
     read = np.ones(n_frames, bool) if "frame_status" not in ds else ds["frame_status"].to_numpy() == 0
-    starts = np.arange(0, n_frames, frames)
     if n_frames:
         totals = np.add.reduceat(np.where(read, counts, 0), starts, dtype=np.int64)
         valid = np.add.reduceat(read, starts, dtype=np.int64)
@@ -50,24 +47,41 @@ def rate(ds: xr.Dataset, frames: int = 1) -> xr.DataArray:
         totals = valid = np.zeros(0, np.int64)
     mean = np.full(len(starts), np.nan)
     np.divide(totals, valid, out=mean, where=valid > 0)
-    middle = ds.attrs.get("first_frame", 0) + (starts + np.minimum(starts + frames, n_frames) - 1) / 2
-    coords = {"frame": ("frame", middle, {"long_name": "frame", "units": "1"})}
     attrs = {"long_name": "clusters a frame", "units": "count", "frames_averaged": frames}
-    return xr.DataArray(mean, coords=coords, dims="frame", name="rate", attrs=attrs)
+    return xr.DataArray(mean, coords={"frame": middle}, dims="frame", name="rate", attrs=attrs)
 
 
-def _clusters_per_frame(ds: xr.Dataset) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    stored = ds["n_clusters"].to_numpy().astype(np.int64) if "n_clusters" in ds else None
-    if stored is not None and stored.sum() == ds.sizes["cluster"]:
-        return stored
-    # A selection of the clusters: the stored counts are those of all of them.
+def counts_hold(ds: xr.Dataset) -> bool:
+    """Whether `n_clusters` counts the clusters that the dataset has, and not those of which they were selected."""
+    return "n_clusters" in ds and int(ds["n_clusters"].sum(dtype=np.int64)) == ds.sizes["cluster"]
+
+
+def clusters_per_frame(ds: xr.Dataset, keep: xr.DataArray | None = None) -> Counts:
+    """Count the clusters of each frame, (frame): those stored, where they count all the clusters there are."""
+    if keep is None and counts_hold(ds):
+        return ds["n_clusters"].to_numpy().astype(np.int64)
     counts = np.zeros(ds.sizes["frame"], np.int64)
-    for block in blocks(ds, ("frame_index",), "cluster"):
-        frame = block["frame_index"].to_numpy()
-        if len(frame) and frame.max() >= len(counts):
-            raise ValueError(
-                f"A cluster belongs to frame {frame.max()} of {len(counts)}; "
-                "select clusters by frame_index, and leave the dimension frame whole."
-            )
-        counts += np.bincount(frame, minlength=len(counts))
-    return counts
+    index = frame_of(ds)
+    return counts + add_up(partial(_per_frame, len(counts)), len(counts), [index, *([] if keep is None else [keep])])
+
+
+def _per_frame(n_frames: int, frame: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_] | None = None) -> Counts:
+    return np.bincount(frame if keep is None else frame[keep], minlength=n_frames)
+
+
+def _hits(
+    shape: tuple[int, int], y: npt.NDArray[Any], x: npt.NDArray[Any], keep: npt.NDArray[np.bool_] | None = None
+) -> Counts:
+    if len(y) and (y.max() >= shape[0] or x.max() >= shape[1]):
+        raise ValueError(f"A cluster lies at ({y.max()}, {x.max()}), beyond the detector's shape {shape}.")
+    counts = np.zeros(shape, np.int64)
+    if len(y):
+        _count_hits(y, x, np.empty(0, np.bool_) if keep is None else keep, counts)
+    return counts.reshape(-1)
+
+
+@Kernel
+def _count_hits(y, x, keep, counts):  # type: ignore[no-untyped-def]
+    for i in range(len(y)):
+        if len(keep) == 0 or keep[i]:
+            counts[y[i], x[i]] += 1

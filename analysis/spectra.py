@@ -1,94 +1,141 @@
-"""The energy of each cluster, and how often each energy occurs."""
+"""How often each energy occurs: over all clusters, over regions of the detector, over time, in every pixel."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from analysis.blocks import blocks
+from analysis.adding_up import add_up, add_up_in_place
+from analysis.axes import frame_groups, frame_of, pixel_axes
+from analysis.binning import Binning
+from analysis.energies import per_cluster
 
-DEFAULT_BINS = 500
-_SAMPLED_BLOCKS = 16
-_SAMPLED_ROWS = 100_000
-
-Bins = int | Sequence[float] | npt.NDArray[Any]
-
-
-def energy(ds: xr.Dataset) -> xr.DataArray:
-    """The sum over each cluster's window, (cluster), ADU; lazy when the dataset is."""
-    total = ds["signal"].sum(("cluster_y", "cluster_x")).rename("energy")
-    return total.assign_attrs(long_name="cluster energy", units="ADU")
+# Beyond so many counts the parts of a sum would be larger than the blocks of clusters they come from.
+_COUNTS_OF_A_BLOCK = 1 << 18
 
 
-def spectrum(ds: xr.Dataset, bins: Bins = DEFAULT_BINS, limits: tuple[float, float] | None = None) -> xr.DataArray:
+@dataclass(frozen=True)
+class Groups:
+    """Clusters that are counted apart.
+
+    Attributes:
+        of: int64 (cluster), which group, -1 for none.
+        dims: their dimensions, before `energy`.
+        shape: their number along each.
+        coords: of those dimensions.
+    """
+
+    of: xr.DataArray
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    coords: dict[str, xr.Variable]
+
+
+def spectrum(
+    energies: xr.DataArray, binning: Binning, groups: Groups | None, keep: xr.DataArray | None
+) -> xr.DataArray:
     """Count the clusters in each bin of energy.
 
     Args:
-        ds: Clusters with `signal`.
-        bins: How many bins, or their edges in ADU. A number of bins without `limits` is an upper bound: integer
-            signals get bins a whole number of ADU wide, so that every bin holds equally many possible values.
-        limits: Lowest and highest energy, ADU; left out, from 0 (or below, for negative sums) to a tenth above the
-            energy that 99.5 % of a sample of the clusters stay below.
+        energies: (cluster)
+        binning: The bins.
+        groups: Clusters that are counted apart.
+        keep: bool (cluster), which clusters count; all when left out.
 
     Returns:
-        Counts over the coordinate `energy` (ADU, bin centres). The attributes `bin_width` (ADU, equal bins only),
-        `below` and `above` (clusters outside the bins) come along.
+        int64 (energy), or (group …, energy); uint32 when there are very many. `below` and `above` (clusters outside
+        the bins), and `uncalibrated` (without a gain, if there are any), are attributes.
+    """
+    shape = () if groups is None else groups.shape
+    n_groups = int(np.prod(shape))
+    columns = [energies]
+    if groups is not None:
+        columns.append(groups.of if keep is None else groups.of.where(keep, -1))
+    elif keep is not None:
+        columns.append(keep.astype(np.int64) - 1)
+    width = len(binning) + 3
+    if n_groups * width <= _COUNTS_OF_A_BLOCK:
+        counts = add_up(partial(_counted, binning, n_groups), n_groups * width, columns).reshape(n_groups, width)
+    else:
+        counts = np.zeros((n_groups, width), np.uint32)
+        add_up_in_place(binning.count, counts, columns)
+    return _labelled(counts, energies, binning, groups)
+
+
+def by_regions(ds: xr.Dataset, regions: npt.ArrayLike | xr.DataArray) -> Groups:
+    """The regions of a map of labels (y, x): 0 is no region, every other whole number one; True is region 1.
 
     Raises:
-        ValueError: Bins or limits that make no sense.
+        ValueError: No such map, one without regions, or clusters beyond it.
     """
-    edges = _edges(ds, bins, limits)
-    counts = np.zeros(len(edges) - 1, np.int64)
-    below = above = 0
-    for block in blocks(ds, ("signal",), "cluster"):
-        values = energy(block).to_numpy()
-        counts += np.histogram(values, edges if np.ndim(bins) else len(counts), (edges[0], edges[-1]))[0]
-        below += int((values < edges[0]).sum())
-        above += int((values > edges[-1]).sum())
-    widths = np.diff(edges)
+    labels = np.asarray(regions)
+    if labels.ndim != 2 or labels.dtype.kind not in "iub":
+        raise ValueError(
+            f"regions is {labels.dtype} of shape {labels.shape}; it must be whole numbers (y, x), 0 for no region."
+        )
+    found, places = np.unique(labels.astype(np.int64), return_inverse=True)
+    kept = found != 0
+    if not kept.any():
+        raise ValueError("The map of regions has none: every pixel is 0.")
+    number = np.where(kept, np.cumsum(kept) - 1, -1)
+    lookup = number[places.reshape(labels.shape)].astype(np.int64)
+    coord = xr.Variable("region", found[kept], {"long_name": "region", "units": "1"})
+    return Groups(_looked_up(ds, lookup), ("region",), (int(kept.sum()),), {"region": coord})
+
+
+def by_pixel(ds: xr.Dataset, shape: tuple[int, int]) -> Groups:
+    """Every pixel of a detector of `shape` (y, x) by itself."""
+    lookup = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(shape)
+    return Groups(_looked_up(ds, lookup), ("y", "x"), shape, dict(pixel_axes(shape)))
+
+
+def by_frames(ds: xr.Dataset, frames: int) -> Groups:
+    """Successive groups of `frames` frames.
+
+    Raises:
+        ValueError: `frames` below 1.
+    """
+    starts, middle = frame_groups(ds, frames)
+    return Groups(frame_of(ds) // frames, ("frame",), (len(starts),), {"frame": middle})
+
+
+def _looked_up(ds: xr.Dataset, lookup: npt.NDArray[np.int64]) -> xr.DataArray:
+    found: xr.DataArray = per_cluster(partial(_at, lookup), [ds["y"], ds["x"]], (np.int64,))
+    return found
+
+
+def _at(lookup: npt.NDArray[np.int64], y: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    if len(y) and (y.max() >= lookup.shape[0] or x.max() >= lookup.shape[1]):
+        raise ValueError(f"A cluster lies at ({y.max()}, {x.max()}), beyond the shape {lookup.shape} of the map.")
+    return np.asarray(lookup[y, x])
+
+
+def _counted(
+    binning: Binning, n_groups: int, energies: npt.NDArray[np.float64], group: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.int64]:
+    counts = np.zeros((n_groups, len(binning) + 3), np.int64)
+    binning.count(counts, energies, group)
+    return counts.reshape(-1)
+
+
+def _labelled(
+    counts: npt.NDArray[Any], energies: xr.DataArray, binning: Binning, groups: Groups | None
+) -> xr.DataArray:
+    unit, name = energies.attrs["units"], energies.attrs["long_name"]
+    below, above, nowhere = (int(counts[:, place].sum(dtype=np.int64)) for place in (-3, -2, -1))
     attrs: dict[str, Any] = {"long_name": "clusters a bin", "units": "count", "below": below, "above": above}
-    if np.allclose(widths, widths[0], rtol=1e-9):
-        width = float((edges[-1] - edges[0]) / len(counts))
-        attrs |= {"long_name": f"clusters per {width:g} ADU", "bin_width": width}
-    centres = xr.Variable("energy", (edges[:-1] + edges[1:]) / 2, {"long_name": "cluster energy", "units": "ADU"})
-    return xr.DataArray(counts, coords={"energy": centres}, dims="energy", name="spectrum", attrs=attrs)
-
-
-def _edges(ds: xr.Dataset, bins: Bins, limits: tuple[float, float] | None) -> npt.NDArray[np.float64]:
-    if np.ndim(bins):
-        edges = np.asarray(bins, np.float64)
-        if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all() or not np.isfinite(edges).all():
-            raise ValueError("bins must be a number, or at least two finite edges in ascending order.")
-        return edges
-    n_bins = int(bins)  # type: ignore[arg-type]
-    if n_bins < 1:
-        raise ValueError(f"bins is {bins}; it must be at least 1.")
-    if limits is None:
-        return _default_edges(ds, n_bins)
-    low, high = limits
-    if not (np.isfinite([low, high]).all() and low < high):
-        raise ValueError(f"range is {limits}; it must be two finite energies in ADU, the lower one first.")
-    return np.linspace(low, high, n_bins + 1)
-
-
-def _default_edges(ds: xr.Dataset, n_bins: int) -> npt.NDArray[np.float64]:
-    values = _sample(ds)
-    low, high = (float(min(values.min(), 0)), 1.1 * float(np.quantile(values, 0.995))) if len(values) else (0.0, 1.0)
-    high = max(high, low + 1)
-    if ds["signal"].dtype.kind == "f":
-        return np.linspace(low, high, n_bins + 1)
-    # Whole ADU a bin, edges on the halves: any other width counts now one, now two integers in a bin: a false comb.
-    width = int(np.ceil((high - low) / n_bins))
-    n = int(np.ceil((high - low) / width))
-    return np.asarray(np.floor(low) - 0.5 + width * np.arange(n + 1), np.float64)
-
-
-def _sample(ds: xr.Dataset) -> npt.NDArray[Any]:
-    """The energies of clusters from up to 16 places spread over the whole run."""
-    n = ds.sizes["cluster"]
-    rows = min(_SAMPLED_ROWS, n)
-    starts = np.unique(np.linspace(0, n - rows, _SAMPLED_BLOCKS if n > rows else 1).astype(int))
-    parts = [energy(ds[["signal"]].isel(cluster=slice(a, a + rows // len(starts)))).to_numpy() for a in starts]
-    return np.concatenate(parts)
+    if nowhere:
+        attrs["uncalibrated"] = nowhere
+    if binning.width is not None:
+        attrs |= {"long_name": f"clusters per {binning.width:g} {unit}", "bin_width": binning.width}
+    dims, shape, coords = ((), (), {}) if groups is None else (groups.dims, groups.shape, groups.coords)
+    return xr.DataArray(
+        counts[:, :-3].reshape(*shape, len(binning)),
+        coords={**coords, "energy": binning.axis("energy", name, unit)},
+        dims=(*dims, "energy"),
+        name="spectrum",
+        attrs=attrs,
+    )

@@ -20,7 +20,7 @@ def by_hand(ds, radius):
 def test_isolated_clusters_are_those_without_a_neighbour(make_photons, radius):
     ds = make_photons(1500)
     expected = by_hand(ds, radius)
-    np.testing.assert_array_equal(ds.photons.isolated(radius), expected)
+    np.testing.assert_array_equal(ds.photons.isolated(radius).kept(), expected)
     if radius == 3:
         assert 0.05 < expected.mean() < 0.95
 
@@ -28,20 +28,41 @@ def test_isolated_clusters_are_those_without_a_neighbour(make_photons, radius):
 def test_the_order_of_the_clusters_does_not_matter(make_photons):
     ds = make_photons(1500)
     shuffled = ds.isel(cluster=np.random.default_rng(1).permutation(1500))
-    np.testing.assert_array_equal(shuffled.photons.isolated(3), by_hand(shuffled, 3))
+    np.testing.assert_array_equal(shuffled.photons.isolated(3).kept(), by_hand(shuffled, 3))
+
+
+def test_a_lazy_dataset_in_another_order_is_refused_in_a_sentence(make_photons):
+    ds = make_photons(1500)
+    shuffled = ds.isel(cluster=np.random.default_rng(1).permutation(1500)).chunk(cluster=100)
+    with pytest.raises(ValueError, match="not in the order of their frames"):
+        shuffled.photons.isolated(3).count()
+    ordered = shuffled.sortby("frame_index")
+    np.testing.assert_array_equal(ordered.photons.isolated(3).kept(), by_hand(ordered, 3))
 
 
 @pytest.mark.parametrize("rows", [1, 7, 100, 5000])
-def test_a_frame_that_is_cut_by_a_block_is_seen_whole(make_photons, monkeypatch, rows):
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_frame_that_is_cut_by_a_block_is_seen_whole(make_photons, rows, counted):
+    ds = make_photons(600 if rows == 1 else 1500)
+    lazy = ds.chunk(cluster=rows) if counted else ds.drop_vars("n_clusters").chunk(cluster=rows)
+    kept = lazy.photons.isolated(4).kept()
+    assert kept.chunks is not None
+    np.testing.assert_array_equal(kept, by_hand(ds, 4))
+
+
+@pytest.mark.parametrize("rows", [None, 130])
+def test_clusters_that_were_dropped_before_are_nobodys_neighbours(make_photons, rows):
     ds = make_photons(1500)
-    monkeypatch.setattr("analysis.isolation.blocks", lambda d, names, dim: blocks(d, names, dim, rows))
-    np.testing.assert_array_equal(ds.photons.isolated(4), by_hand(ds, 4))
+    half = ds.x.values < 25
+    expected = half.copy()
+    expected[half] = by_hand(ds.isel(cluster=half), 6)
+    photons = (ds if rows is None else ds.chunk(cluster=rows)).photons
+    np.testing.assert_array_equal(photons.roi(x=(0, 25)).isolated(6).kept(), expected)
+    np.testing.assert_array_equal(photons.isolated(6).roi(x=(0, 25)).kept(), by_hand(ds, 6) & half)
+    assert (expected != by_hand(ds, 6) & half).any()
 
 
-def test_the_mask_selects_clusters(stored):
-    alone = stored.photons.isolated(2)
-    assert alone.dtype == bool
-    assert stored.isel(cluster=alone).photons.spectrum().sum() <= alone.sum()
+def test_a_negative_radius_is_refused(stored):
     with pytest.raises(ValueError, match="radius is -1"):
         stored.photons.isolated(-1)
 

@@ -49,7 +49,7 @@ def test_no_clusters_and_no_frames_give_empty_maps(make_photons):
     assert int(empty.photons.hit_map().sum()) == 0
     assert float(empty.photons.rate(50).sum()) == 0
     assert empty.isel(frame=slice(0, 0)).photons.rate(50).size == 0
-    assert empty.photons.isolated(2).size == 0
+    assert empty.photons.isolated(2).count() == 0
 
 
 def test_a_dataset_that_lacks_the_variables_is_refused_by_their_names(loaded):

@@ -133,7 +133,7 @@ def _of_tap(clusters: xr.Dataset, tap: str) -> np.ndarray:
 
 def _k_alpha(clusters: xr.Dataset, tap: str) -> float:
     """The peak of a tap's isolated clusters, whose windows share no pixel, ADU."""
-    alone = clusters.photons.isolated(clusters.sizes["cluster_y"] - 1).to_numpy()
+    alone = clusters.photons.isolated(clusters.sizes["cluster_y"] - 1).kept().to_numpy()
     return clusters.isel(cluster=alone & _of_tap(clusters, tap)).photons.peak(bins=48, range=(480, 720)).position
 
 

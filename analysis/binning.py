@@ -1,0 +1,157 @@
+"""Bins of energy, and which of them each cluster falls into."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from analysis.compiled import Kernel
+
+DEFAULT_BINS = 500
+_SAMPLED_BLOCKS = 16
+_SAMPLED_ROWS = 100_000
+# From fewer clusters than these no range can be told: then it is that of the clusters before the filters.
+_FEW = 20
+
+Bins = int | Sequence[float] | npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Binning:
+    """Edges in ascending order; each bin holds its lower edge, the last one its upper edge too.
+
+    Attributes:
+        edges: (bin + 1)
+        equal: whether all bins are equally wide.
+    """
+
+    edges: Floats
+    equal: bool
+
+    @staticmethod
+    def of(
+        bins: Bins,
+        limits: tuple[float, float] | None,
+        energies: xr.DataArray,
+        whole_adu: bool,
+        keep: xr.DataArray | None = None,
+    ) -> "Binning":
+        """The bins a user asked for.
+
+        Args:
+            bins: How many, or their edges. A number without `limits` is an upper bound where energies are whole ADU:
+                they get bins a whole number of ADU wide, so that every bin holds equally many possible values.
+            limits: Lowest and highest energy; left out, from 0 (or below, for negative energies) to a tenth above the
+                energy that 99.5 % of a sample of the clusters stay below.
+            energies: (cluster), of which a sample is looked at when no limits are given.
+            whole_adu: The energies are integers.
+            keep: bool (cluster), which clusters count.
+
+        Raises:
+            ValueError: Bins or limits that make no sense.
+        """
+        if np.ndim(bins):
+            edges = np.asarray(bins, np.float64)
+            if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all() or not np.isfinite(edges).all():
+                raise ValueError("bins must be a number, or at least two finite edges in ascending order.")
+            widths = np.diff(edges)
+            return Binning(edges, bool(np.allclose(widths, widths[0], rtol=1e-9)))
+        n_bins = int(bins)  # type: ignore[arg-type]
+        if n_bins < 1:
+            raise ValueError(f"bins is {bins}; it must be at least 1.")
+        if limits is None:
+            return Binning(_default_edges(_sample(energies, keep), n_bins, whole_adu), equal=True)
+        low, high = limits
+        if not (np.isfinite([low, high]).all() and low < high):
+            raise ValueError(f"range is {limits}; it must be two finite energies, the lower one first.")
+        return Binning(np.linspace(low, high, n_bins + 1), equal=True)
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def centres(self) -> Floats:
+        """The middle of each bin."""
+        return (self.edges[:-1] + self.edges[1:]) / 2
+
+    @property
+    def width(self) -> float | None:
+        """Of every bin, if they are equally wide."""
+        return float((self.edges[-1] - self.edges[0]) / len(self)) if self.equal else None
+
+    def count(self, counts: npt.NDArray[Any], values: Floats, group: npt.NDArray[np.int64] | None = None) -> None:
+        """Add `values` to `counts` (group, bin + 3): the bins, then below, above, and not a number.
+
+        Args:
+            counts: What is added to.
+            values: (cluster)
+            group: (cluster) the row of `counts`, -1 for none; left out, row 0 for all.
+        """
+        if len(values):
+            _count(values, np.empty(0, np.int64) if group is None else group, self.edges, self.equal, counts)
+
+    def axis(self, dim: str, long_name: str, unit: str) -> xr.Variable:
+        """The centres as the coordinate of a plot."""
+        return xr.Variable(dim, self.centres, {"long_name": long_name, "units": unit})
+
+
+def _default_edges(values: Floats, n_bins: int, whole_adu: bool) -> Floats:
+    values = values[np.isfinite(values)]
+    low, high = (float(min(values.min(), 0)), 1.1 * float(np.quantile(values, 0.995))) if len(values) else (0.0, 1.0)
+    if not whole_adu:
+        return np.linspace(low, high if high > low else low + 1, n_bins + 1)
+    high = max(high, low + 1)
+    # Whole ADU a bin, edges on the halves: any other width counts now one, now two integers in a bin: a false comb.
+    width = int(np.ceil((high - low) / n_bins))
+    n = int(np.ceil((high - low) / width))
+    return np.asarray(np.floor(low) - 0.5 + width * np.arange(n + 1), np.float64)
+
+
+def _sample(energies: xr.DataArray, keep: xr.DataArray | None) -> Floats:
+    """The energies of clusters from up to 16 places spread over the whole run."""
+    n = energies.sizes["cluster"]
+    rows = min(_SAMPLED_ROWS, n)
+    starts = np.unique(np.linspace(0, n - rows, _SAMPLED_BLOCKS if n > rows else 1).astype(int))
+    table = xr.Dataset({"energy": energies.variable, "keep": xr.ones_like(energies, bool) if keep is None else keep})
+    parts = [table.isel(cluster=slice(a, a + rows // len(starts))).compute() for a in starts]
+    found, kept = (np.concatenate([part[name].to_numpy() for part in parts]) for name in ("energy", "keep"))
+    chosen: Floats = found[kept]
+    return chosen if len(chosen) >= _FEW else found
+
+
+@Kernel
+def _count(values, group, edges, equal, counts):  # type: ignore[no-untyped-def]
+    n = len(edges) - 1
+    low, high = edges[0], edges[n]
+    per_unit = n / (high - low)
+    for i in range(len(values)):
+        row = group[i] if len(group) else 0
+        if row < 0:
+            continue
+        value = values[i]
+        if value < low:
+            counts[row, n] += 1
+        elif value > high:
+            counts[row, n + 1] += 1
+        elif value != value:
+            counts[row, n + 2] += 1
+        elif equal:
+            place = min(int((value - low) * per_unit), n - 1)
+            if value < edges[place]:  # Rounding may miss by one; the edges decide.
+                place -= 1
+            elif place < n - 1 and value >= edges[place + 1]:
+                place += 1
+            counts[row, place] += 1
+        else:
+            first, last = 0, n - 1
+            while first < last:
+                middle = (first + last + 1) // 2
+                if value >= edges[middle]:
+                    first = middle
+                else:
+                    last = middle - 1
+            counts[row, first] += 1

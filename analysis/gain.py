@@ -1,0 +1,78 @@
+"""From ADU to keV."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+Floats = npt.NDArray[np.float64]
+Map = float | npt.NDArray[Any] | xr.DataArray
+
+
+@dataclass(frozen=True)
+class EnergyScale:
+    """keV = (ADU - offset) / gain.
+
+    With a map each pixel of a window is divided by its own gain before they are summed up; the offset, which is that of
+    a whole cluster, is the central pixel's. A cluster whose central pixel has no gain (0, negative, NaN) has no energy:
+    NaN. Neighbours without one take the median of the map.
+
+    Attributes:
+        gain: ADU/keV, one number or (y, x).
+        offset: ADU at 0 keV, one number or (y, x).
+    """
+
+    gain: float | Floats
+    offset: float | Floats
+
+    @staticmethod
+    def of(gain: Map, offset: Map = 0.0) -> "EnergyScale":
+        """Check what a user gave.
+
+        Raises:
+            ValueError: A gain that is not positive, neither numbers nor maps, or maps of different shapes.
+        """
+        scale = EnergyScale(_number_or_map("gain", gain), _number_or_map("offset", offset))
+        if isinstance(scale.gain, float) and not (np.isfinite(scale.gain) and scale.gain > 0):
+            raise ValueError(f"gain is {scale.gain} ADU/keV; it must be a positive number, or a map (y, x) of them.")
+        if isinstance(scale.gain, np.ndarray) and not scale.has_gain.any():
+            raise ValueError("No pixel of the gain map has a positive gain.")
+        shapes = {value.shape for value in (scale.gain, scale.offset) if isinstance(value, np.ndarray)}
+        if len(shapes) > 1:
+            raise ValueError(f"The maps of gain and offset have different shapes: {sorted(shapes)}.")
+        return scale
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Of the maps, (y, x); None for plain numbers."""
+        return next((v.shape for v in (self.gain, self.offset) if isinstance(v, np.ndarray)), None)
+
+    @property
+    def has_gain(self) -> npt.NDArray[np.bool_]:
+        """Which pixels have one, (y, x) if there is a map."""
+        return np.asarray(np.isfinite(self.gain) & (np.asarray(self.gain) > 0))
+
+    def factors(self) -> Floats:
+        """keV/ADU of each pixel, (y, x), those without a gain of their own filled with the median."""
+        known = self.has_gain
+        gain = np.where(known, self.gain, 1.0)
+        return np.asarray(1 / np.where(known, gain, np.median(gain[known])), np.float64)
+
+    def shifts(self) -> Floats:
+        """What to take off the energy, keV, (y, x): NaN where the pixel has no gain."""
+        known = self.has_gain
+        return np.where(known, self.offset / np.where(known, self.gain, 1.0), np.nan)
+
+
+def _number_or_map(name: str, value: Map) -> float | Floats:
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {value!r}; it must be a number or a map (y, x).") from None
+    if array.ndim == 0:
+        return float(array)
+    if array.ndim != 2:
+        raise ValueError(f"{name} has the shape {array.shape}; it must be a number or a map (y, x).")
+    return array

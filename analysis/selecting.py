@@ -1,0 +1,268 @@
+"""Filters that compose: each narrows down which clusters count, without copying a value."""
+
+from collections.abc import Hashable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from analysis import energies, filters, isolation, maps
+from analysis.energies import Kind
+from analysis.filters import Range
+from analysis.gain import EnergyScale, Map
+
+
+class Selection:
+    """Clusters of a dataset: all, or those that the filters applied so far keep.
+
+    A filter only adds its condition; the values are read once, when something is asked of what is left. Filters apply
+    in the order they are written, which matters for `isolated` alone: those dropped before are nobody's neighbours.
+    """
+
+    def __init__(self, ds: xr.Dataset) -> None:
+        self._ds = ds
+        self._keep: xr.DataArray | None = None
+        self._scale: EnergyScale | None = None
+        self._said: tuple[str, ...] = ()
+
+    def roi(self, y: Range | None = None, x: Range | None = None) -> Self:
+        """Keep clusters whose centre lies in rows `y` and columns `x`: (first, end), the end not included, or slices.
+
+        Raises:
+            ValueError: A range that is none, or no `y`, `x`.
+        """
+        kept = filters.in_roi(self._with("y", "x"), y, x)
+        return self._and(kept, f"roi(y={y}, x={x})")
+
+    def mask(self, mask: npt.ArrayLike | xr.DataArray, touching: bool = False) -> Self:
+        """Drop clusters on masked pixels of a map (y, x): True, or a NeXus pixel_mask with any of its low 16 bits set.
+
+        Args:
+            mask: The map.
+            touching: Drop those too whose window touches a masked pixel: charge is missing there.
+
+        Raises:
+            ValueError: No such map, or, when it is computed, clusters beyond it.
+        """
+        return self._and(filters.off_mask(self._with("y", "x", "signal"), mask, touching), f"mask(touching={touching})")
+
+    def noise_cuts(self, n: float, noise: Map | None = None) -> Self:
+        """Drop clusters that noise could have made, seen from the noise of the central pixel.
+
+        Those whose centre is at most `n` times it, or the largest 2×2 at most 2n times, or the sum over the window at
+        most √(pixels)·n times: 3n at 3×3. (Uncorrelated noise of k pixels adds up to √k times that of one.)
+
+        Args:
+            n: Noise widths.
+            noise: ADU, (y, x) or one number; left out, that of the dataset's own pedestal.
+
+        Raises:
+            ValueError: No noise known, or windows below 3×3.
+        """
+        return self._and(
+            filters.above_noise(self._with("signal", "y", "x"), n, self.noise_map(noise)), f"noise_cuts({n:g})"
+        )
+
+    def no_edges(self, shape: tuple[int, int] | None = None) -> Self:
+        """Drop clusters whose window reaches beyond the detector, of `shape` (y, x) or the attribute `frame_shape`.
+
+        Raises:
+            ValueError: No shape known.
+        """
+        return self._and(filters.off_edges(self._with("y", "x", "signal"), self.shape(shape)), "no_edges()")
+
+    def isolated(self, radius: int) -> Self:
+        """Keep clusters with no other kept one of their frame within `radius` pixels along rows and columns.
+
+        Windows of n×n pixels share no pixel from a radius of n - 1 on.
+
+        Raises:
+            ValueError: A negative radius, no `frame_index`, `y`, `x`; when it is computed, lazy clusters that are not
+                in the order of their frames.
+        """
+        ds = self._with("frame_index", "y", "x")
+        alone = isolation.isolated(ds, radius, self._keep, self._most_in_a_frame() if ds.chunks else 0)
+        return self._and(alone, f"isolated({radius})", replace=True)
+
+    def energy_window(self, low: float, high: float, energy: Kind = "sum", n: int | None = None) -> Self:
+        """Keep clusters with low ≤ energy < high, in ADU, or in keV after `calibrated`.
+
+        Raises:
+            ValueError: Limits in the wrong order, or a kind of energy that there is not.
+        """
+        if not low < high:
+            raise ValueError(f"The energy window is {low:g} to {high:g}; the lower limit comes first.")
+        found = self._energy(energy, n)
+        unit = energies.unit(self._scale)
+        return self._and((found >= low) & (found < high), f"energy_window({low:g}, {high:g} {unit}, {energy})")
+
+    def frame_range(self, start: int, stop: int) -> Self:
+        """Keep start ≤ frame < stop, counted from the archive's first frame, like the coordinate `frame` of `rate`.
+
+        What is dropped is not even read, and `rate` and `spectrum(frames=…)` go over these frames alone.
+
+        Raises:
+            ValueError: A range that holds no frame of the dataset.
+        """
+        ds = self._with("frame_index", dims=("cluster", "frame"))
+        first, n_frames = int(ds.attrs.get("first_frame", 0)), ds.sizes["frame"]
+        low, high = max(start - first, 0), min(stop - first, n_frames)
+        if low >= high:
+            raise ValueError(
+                f"Frames {start} to {stop} hold none of the dataset's, which are {first} to {first + n_frames}."
+            )
+        if maps.counts_hold(ds):
+            ends = np.concatenate([[0], np.cumsum(ds["n_clusters"].to_numpy(), dtype=np.int64)])
+            rows: Any = slice(int(ends[low]), int(ends[high]))
+        else:
+            rows = np.flatnonzero(((ds["frame_index"] >= low) & (ds["frame_index"] < high)).to_numpy())
+        chosen = ds.isel(cluster=rows, frame=slice(low, high)).assign_attrs(first_frame=first + low)
+        if low:
+            index = (chosen["frame_index"] - np.asarray(low, ds["frame_index"].dtype)).assign_attrs(
+                ds["frame_index"].attrs
+            )
+            chosen = chosen.assign(frame_index=index)
+        other = self._like(chosen, f"frame_range({start}, {stop})")
+        other._keep = None if self._keep is None else self._keep.isel(cluster=rows)
+        return other
+
+    def no_pile_up(self, outside: float = 0.15, n: float = 3.0, noise: Map | None = None) -> Self:
+        """Drop windows with charge of a second photon: too much of it lies outside the largest 2×2.
+
+        One photon's charge cloud lights 2×2 pixels and little else. Two photons in the same 2×2 look like one of twice
+        the energy: `energy_window` drops those, and `isolated` those in clusters side by side.
+
+        Args:
+            outside: The share of the sum that may lie outside the largest 2×2.
+            n: Allowed on top: so many times the noise of the pixels outside.
+            noise: ADU, (y, x) or one number; left out, that of the dataset's own pedestal.
+
+        Raises:
+            ValueError: No noise known, or windows below 3×3.
+        """
+        ds = self._with("signal", "y", "x")
+        kept = filters.of_one_photon(ds, outside, n, self.noise_map(noise))
+        return self._and(kept, f"no_pile_up(outside={outside:g}, n={n:g})")
+
+    def where(self, condition: xr.DataArray) -> Self:
+        """Keep clusters for which a condition of one's own holds, bool (cluster).
+
+        Raises:
+            ValueError: Not one bool for each cluster of the dataset.
+        """
+        given = xr.DataArray(condition) if not isinstance(condition, xr.DataArray) else condition
+        n = self._with().sizes["cluster"]
+        if given.dtype != bool or given.shape != (n,):
+            raise ValueError(
+                f"The condition is {given.dtype} of shape {given.shape}; it must be bool, one for each of {n} clusters."
+            )
+        return self._and(xr.DataArray(given.data, dims="cluster"), "where(…)")
+
+    def calibrated(self, gain: Map, offset: Map = 0.0) -> Self:
+        """Give energies in keV from here on: keV = (ADU - offset) / gain.
+
+        Args:
+            gain: ADU/keV: one number, or a map (y, x), by which every pixel of a window is divided by its own.
+            offset: ADU at 0 keV, one number or the central pixel's of a map (y, x).
+
+        Raises:
+            ValueError: A gain that is not positive, or no map (y, x).
+        """
+        other = self._like(self._ds, "")
+        other._keep, other._scale = self._keep, EnergyScale.of(gain, offset)
+        return other
+
+    def kept(self) -> xr.DataArray:
+        """Which clusters of the dataset the filters keep, bool (cluster); lazy when the dataset is."""
+        if self._keep is None:
+            return xr.DataArray(np.ones(self._with().sizes["cluster"], bool), dims="cluster", name="kept")
+        return self._keep.rename("kept").assign_attrs(long_name="kept by the filters")
+
+    def count(self) -> int:
+        """How many clusters are left."""
+        return self._with().sizes["cluster"] if self._keep is None else int(self._keep.sum())
+
+    def dataset(self) -> xr.Dataset:
+        """The clusters that are left, as a dataset: filters are worked out now, the values stay lazy if they were.
+
+        `n_clusters` is counted anew, so that the rows of frame i still begin at `n_clusters[:i].sum()`; the attribute
+        `digest`, which is that of all clusters, is dropped, and `selection` says how they were chosen.
+        """
+        if not self._said:
+            return self._ds
+        ds, keep = self._ds, self._keep
+        attrs = {name: value for name, value in ds.attrs.items() if name != "digest"}
+        attrs["selection"] = "; ".join([*filter(None, [ds.attrs.get("selection")]), *self._said])
+        if keep is not None:
+            kept = np.flatnonzero(keep.to_numpy())
+            if "n_clusters" in ds and "frame_index" in ds:
+                stored = ds["n_clusters"]
+                counted = maps.clusters_per_frame(ds, keep).astype(stored.dtype)
+                ds = ds.assign(n_clusters=stored.copy(data=counted))
+            ds = ds.isel(cluster=kept)
+        return ds.drop_attrs(deep=False).assign_attrs(attrs)
+
+    def shape(self, shape: tuple[int, int] | None = None) -> tuple[int, int]:
+        """Rows and columns of the detector: `shape` if given, or the attribute `frame_shape`.
+
+        Raises:
+            ValueError: Neither.
+        """
+        found = shape if shape is not None else self._ds.attrs.get("frame_shape")
+        if found is None:
+            raise ValueError("The dataset has no attribute frame_shape; give the detector's shape=(rows, columns).")
+        return int(found[0]), int(found[1])
+
+    def noise_map(self, noise: Map | None = None) -> npt.NDArray[np.float64]:
+        """The noise of each pixel, ADU, (y, x): `noise` if given, or that of the pedestal stored with the dataset.
+
+        Raises:
+            ValueError: Neither, or no map (y, x).
+        """
+        if noise is None:
+            try:
+                noise = xr.open_zarr(self._ds.encoding["source"], group="pedestal")["noise"]
+            except (KeyError, OSError, ValueError):
+                raise ValueError(
+                    "The dataset does not say where its pedestal is stored; "
+                    "give noise=xr.open_zarr(path, group='pedestal').noise, or one number in ADU."
+                ) from None
+        found = np.asarray(noise, np.float64)
+        if found.ndim not in (0, 2):
+            raise ValueError(f"noise has the shape {found.shape}; it must be a number or a map (y, x), ADU.")
+        return np.ascontiguousarray(found) if found.ndim else found
+
+    def _energy(self, kind: Kind, n: int | None) -> xr.DataArray:
+        with_maps = self._scale is not None and self._scale.shape is not None
+        return energies.energy(self._with("signal", *(("y", "x") if with_maps else ())), kind, n, self._scale)
+
+    def _most_in_a_frame(self) -> int:
+        ds = self._ds
+        if "n_clusters" in ds and ds.sizes.get("frame"):  # Of more clusters than there are, after a selection: enough.
+            return int(ds["n_clusters"].max())
+        return int(np.unique(ds["frame_index"].to_numpy(), return_counts=True)[1].max(initial=0))
+
+    def _and(self, keep: xr.DataArray | None, said: str, replace: bool = False) -> Self:
+        other = self._like(self._ds, said)
+        if keep is None:
+            other._keep = self._keep
+        else:
+            other._keep = keep if self._keep is None or replace else self._keep & keep
+        return other
+
+    def _like(self, ds: xr.Dataset, said: str) -> Self:
+        other = type(self)(ds)
+        other._scale = self._scale
+        other._said = (*self._said, said) if said else self._said
+        return other
+
+    def _with(self, *names: str, dims: tuple[Hashable, ...] = ("cluster",)) -> xr.Dataset:
+        lacking = [name for name in names if name not in self._ds.variables]
+        lacking += [f"the dimension {dim}" for dim in dims if dim not in self._ds.sizes]
+        if lacking:
+            raise ValueError(
+                f"This dataset lacks {', '.join(lacking)}; "
+                "give photon clusters as cluster_store.open_clusters opens them."
+            )
+        return self._ds
