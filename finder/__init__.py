@@ -10,13 +10,16 @@ float32 in a fixed order, so that every backend, on any number of workers, gives
     batch = finder.find(frames, pedestal)
 """
 
+from finder.activity import PixelActivity, often_blind, often_firing, share_seldom_updated
 from finder.backends import open_finder
 from finder.clusters import ClusterBatch, Clusters, coordinate_dtype
+from finder.common_mode import CommonMode
 from finder.dark_sums import DarkSums
 from finder.frames import SUPPORTED_DTYPES
 from finder.interface import Chain, Finder
 from finder.parameters import FinderParameters
 from finder.pedestal import Pedestal
+from finder.recentre import recentred
 from finder.rounding import rounded
 
 __all__ = [
@@ -24,11 +27,17 @@ __all__ = [
     "Chain",
     "ClusterBatch",
     "Clusters",
+    "CommonMode",
     "DarkSums",
     "Finder",
     "FinderParameters",
     "Pedestal",
+    "PixelActivity",
     "coordinate_dtype",
+    "often_blind",
+    "often_firing",
     "open_finder",
+    "recentred",
     "rounded",
+    "share_seldom_updated",
 ]

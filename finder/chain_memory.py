@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from finder.kernel_types import (
+    DIGITS,
     RING_MARGIN,
     RING_ROWS,
     TILE_ROWS,
     Constants,
+    Counters,
     Image,
     Kernel,
     Planes,
@@ -57,12 +61,29 @@ def scratch_of(image: Image, kernel: Kernel) -> Scratch:
         row_sums=_aligned(carried, np.float32),
         row_maxima=_aligned(carried, np.float32),
         marks=_aligned(TILE_ROWS * image.mark_words, np.uint64),
+        quiet=_aligned(TILE_ROWS * image.mark_words, np.uint64),
+        blind=_aligned(TILE_ROWS * image.mark_words, np.uint64),
         positions=_aligned(TILE_ROWS * image.cols + WORD, np.int64),
         last_row=_aligned(4 * image.padded, np.uint8),
     )
 
 
-def unpadded(plane: NDArray[np.float32], image: Image, kernel: Kernel) -> NDArray[np.float32]:
+def counters_of(image: Image, kernel: Kernel) -> Counters:
+    """Counts of pixels, all zero."""
+    words = n_tiles(image, kernel) * DIGITS * TILE_ROWS * image.mark_words
+    return Counters(
+        quiet=_aligned(words, np.uint64),
+        blind=_aligned(words, np.uint64),
+        centres=_aligned(image.rows * image.cols, np.uint32),
+    )
+
+
+def n_tiles(image: Image, kernel: Kernel) -> int:
+    """Tiles of rows in a state plane."""
+    return -(-(image.rows + kernel.rows // 2) // TILE_ROWS)
+
+
+def unpadded(plane: NDArray[Any], image: Image, kernel: Kernel) -> NDArray[Any]:
     """The image's part of a state plane (y, x): a copy."""
     first = kernel.rows // 2
     return plane.reshape(-1, image.padded)[first : first + image.rows, : image.cols].copy()
@@ -70,7 +91,7 @@ def unpadded(plane: NDArray[np.float32], image: Image, kernel: Kernel) -> NDArra
 
 def _padded(pixels: NDArray[np.generic], image: Image, kernel: Kernel) -> NDArray[np.generic]:
     first = kernel.rows // 2
-    plane = _aligned(_rounded_up(image.rows + first, TILE_ROWS) * image.padded, pixels.dtype)
+    plane = _aligned(n_tiles(image, kernel) * TILE_ROWS * image.padded, pixels.dtype)
     plane.reshape(-1, image.padded)[first : first + image.rows, : image.cols] = pixels
     return plane
 

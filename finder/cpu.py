@@ -8,13 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from finder.activity import PixelActivity
+from finder.activity_counts import ActivityCounts
 from finder.chain_memory import image_of, planes_of, scratch_of, unpadded
 from finder.clusters import Clusters
+from finder.common_mode_correction import CommonModeCorrection
 from finder.frames import BLOCK_NBYTES, Frames, native_blocks
 from finder.interface import Chain, Finder
 from finder.kept_clusters import KeptClusters
 from finder.kernel_cache import compiled, source_digest
-from finder.kernel_types import READY, SOURCE_CODES, Constants, Kernel, Source
+from finder.kernel_types import READY, SOURCE_CODES, Constants, Kernel, Source, Task
 from finder.parameters import FinderParameters
 from finder.pedestal import Pedestal
 from finder.simd import host_lanes
@@ -25,7 +28,7 @@ FIRST_GUESS = 0.02  # Clusters a pixel, for the first frames of a chain.
 class CpuFinder(Finder):
     """The finder on one core; threads that run chains side by side use one core each.
 
-    A chain's memory is 12 bytes a pixel of the frame, a few hundred kilobytes for the rows at work, and the results.
+    A chain's memory is 26 bytes a pixel of the frame, a few hundred kilobytes for the rows at work, and the results.
     """
 
     backend: ClassVar[str] = "cpu"
@@ -37,23 +40,27 @@ class CpuFinder(Finder):
         rows, cols = parameters.cluster_size
         self.kernel = Kernel(rows, cols, parameters.noise == "running", host_lanes(), source_digest())
 
-    def _open_chain(self, pedestal: Pedestal) -> Chain:
-        return CpuChain(self, pedestal)
+    def _open_chain(self, pedestal: Pedestal, tracking: bool) -> Chain:
+        return CpuChain(self, pedestal, tracking)
 
 
 class CpuChain(Chain):
     """A chain of the CPU finder."""
 
-    def __init__(self, finder: CpuFinder, pedestal: Pedestal) -> None:
-        super().__init__(finder.shape)
+    def __init__(self, finder: CpuFinder, pedestal: Pedestal, tracking: bool) -> None:
+        super().__init__(finder.shape, tracking)
         parameters = finder.parameters
         self._kernel = finder.kernel
         self._constants = Constants(parameters.inverse_n_samples, parameters.squared_n_sigma, parameters.area)
         self._start = pedestal
         self._masked = finder.pixel_mask
+        self._common_mode: CommonModeCorrection | None = None
+        if parameters.common_mode is not None:
+            self._common_mode = CommonModeCorrection(parameters.common_mode, pedestal.x0, self._masked)
         self._image = image_of(finder.shape, self._kernel)
         self._planes = planes_of(self._image, self._kernel, pedestal, self._masked, self._constants)
         self._scratch = scratch_of(self._image, self._kernel)
+        self._counts = ActivityCounts(self._image, self._kernel)
         self._x0_range = int(pedestal.x0.min()), int(pedestal.x0.max())
         self._clusters_a_frame = FIRST_GUESS * finder.shape[0] * finder.shape[1]
         self._find_clusters: Callable[..., Any] | None = None
@@ -66,6 +73,11 @@ class CpuChain(Chain):
         s2 = self._state(self._planes.s2, start.s2) if self._kernel.running else start.s2.copy()
         return Pedestal(start.x0, s1, s2, start.trained_variance, start.n_samples)
 
+    @property
+    def activity(self) -> PixelActivity:
+        """The counts so far: a copy."""
+        return self._counts.activity(self._masked)
+
     def _state(self, plane: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
         state = unpadded(plane, self._image, self._kernel)
         if self._masked is not None:
@@ -74,17 +86,27 @@ class CpuChain(Chain):
 
     def _find(self, frames: Frames) -> Clusters:
         kept = KeptClusters(len(frames), self._shape, self._kernel, self._clusters_a_frame)
-        number = 0
-        for code, block in self._blocks(frames):
-            source = Source(code, block.ctypes.data, block.itemsize, len(block), number)
-            self._find_in(source, kept)
-            number += len(block)
+        for source in self._sources(frames):
+            first = 0
+            while first < source.n_frames:
+                part = part_of(source, first, self._counts.frames_until_full, source.itemsize * self._start.x0.size)
+                self._run(part, kept, searched=True)
+                self._counts.counted(part.n_frames)
+                first += part.n_frames
         if len(frames):
             self._clusters_a_frame = kept.n_found / len(frames)
         return kept.clusters()
 
-    def _find_in(self, source: Source, kept: KeptClusters) -> None:
-        given = source, self._image, self._planes, self._scratch, self._constants
+    def _update(self, frames: Frames) -> None:
+        nothing = KeptClusters(0, self._shape, self._kernel, 0)
+        for source in self._sources(frames):
+            self._run(source, nothing, searched=False)
+
+    def _run(self, source: Source, kept: KeptClusters, searched: bool) -> None:
+        task = Task(int(self.tracking), int(searched))
+        given = (
+            source, self._image, self._planes, self._scratch, self._constants, task, self._counts.counters,
+        )  # fmt: skip
         if self._find_clusters is None:  # The types are the same for all of a chain's frames.
             self._find_clusters = compiled(self._kernel, *given, kept.found, kept.room, 0, 0, 0)
         frame, row = 0, 0
@@ -95,8 +117,19 @@ class CpuChain(Chain):
             if frame < source.n_frames:
                 kept.make_room()
 
+    def _sources(self, frames: Frames) -> Iterator[Source]:
+        """The frames as the kernel takes them; a source is good until the next one is asked for."""
+        number = 0
+        for code, block in self._blocks(frames):
+            yield Source(code, block.ctypes.data, block.itemsize, len(block), number)
+            number += len(block)
+
     def _blocks(self, frames: Frames) -> Iterator[tuple[int, NDArray[Any]]]:
-        """The frames as the kernel takes them, each block with the code of its type."""
+        """The frames in blocks, each with the code of its type."""
+        if self._common_mode is not None:
+            for difference in self._common_mode.differences(frames):
+                yield READY, difference.astype(np.float32, order="C")
+            return
         if self._within_reach(frames.dtype):
             code = SOURCE_CODES[frames.dtype.newbyteorder("=").name]
             for block in native_blocks(frames):
@@ -115,3 +148,11 @@ class CpuChain(Chain):
             return max(highest, -lowest) <= 2**30
         limits = np.iinfo(dtype)
         return limits.min <= lowest and highest <= limits.max
+
+
+def part_of(source: Source, first: int, at_most: int, frame_nbytes: int) -> Source:
+    """A source's frames from `first` on, some of them."""
+    n_frames = min(at_most, source.n_frames - first)
+    return source._replace(
+        address=source.address + first * frame_nbytes, n_frames=n_frames, number=source.number + first
+    )

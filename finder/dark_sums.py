@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from finder.common_mode import CommonMode
+from finder.common_mode_correction import CommonModeCorrection
 from finder.frames import checked_frames, native_blocks
+from finder.pixel_mask import masked_pixels
 
 HALF = 16  # A 32-bit value is high·2¹⁶ + low, so that no sum of products leaves 64 bits.
-LARGEST_N_FRAMES = 2**29
+# Values of 32 bits reach 34 when they are corrected, and no sum of their products leaves 64 bits.
+LARGEST_N_FRAMES = 2**26
 
 Int64 = NDArray[np.int64]
 
@@ -47,15 +52,39 @@ class DarkSums:
             ValueError: the block is not (dark_frame, y, x).
         """
         frames = checked_frames(block, what="dark frames")
-        shape = frames.shape[1:]
-        wide = frames.dtype.itemsize > 2
-        sums = [np.zeros(shape, np.int64) for _ in range(5 if wide else 2)]
-        scratch = [np.empty(shape, np.int64) for _ in range(3 if wide else 1)]
-        add = _add_wide if wide else _add_narrow
-        for part in native_blocks(frames):
-            for frame in part:
+        return cls._of(native_blocks(frames), frames.shape, wide=frames.dtype.itemsize > 2)
+
+    @classmethod
+    def of_corrected(
+        cls, block: ArrayLike, x0: Int64, common_mode: CommonMode, pixel_mask: ArrayLike | None = None
+    ) -> DarkSums:
+        """Sum what a common mode leaves of a block of dark frames: X − X0 − c in place of X.
+
+        Args:
+            block: dark frames (dark_frame, y, x) of any supported integer type.
+            x0: (y, x) int64, ADU: the `offset` of all dark frames' sums, made beforehand.
+            common_mode: what moves together.
+            pixel_mask: (y, x) integers, NeXus bits; or bool, True = masked.
+
+        Raises:
+            TypeError: the frames are not integers of a supported type.
+            ValueError: the block is not (dark_frame, y, x), or `x0` or the mask is not (y, x).
+        """
+        shape = (x0.shape[0], x0.shape[1])
+        frames = checked_frames(block, shape, what="dark frames")
+        masked = None if pixel_mask is None else masked_pixels(pixel_mask, shape)
+        correction = CommonModeCorrection(common_mode, x0, masked)
+        return cls._of(correction.differences(frames), frames.shape, wide=frames.dtype.itemsize > 2)
+
+    @classmethod
+    def _of(cls, blocks: Iterable[NDArray[np.integer[Any]]], shape: tuple[int, ...], wide: bool) -> DarkSums:
+        n_sums, n_scratch, add = (5, 3, _add_wide) if wide else (2, 1, _add_narrow)
+        sums = [np.zeros(shape[1:], np.int64) for _ in range(n_sums)]
+        scratch = [np.empty(shape[1:], np.int64) for _ in range(n_scratch)]
+        for block in blocks:
+            for frame in block:
                 add(sums, frame, scratch)
-        return cls(len(frames), *sums)
+        return cls(shape[0], *sums)
 
     @property
     def shape(self) -> tuple[int, int]:

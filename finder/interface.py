@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from finder.activity import PixelActivity
 from finder.clusters import ClusterBatch, Clusters
 from finder.frames import Frames, checked_frames
 from finder.parameters import FinderParameters
@@ -61,8 +62,12 @@ class Finder(ABC):
         found = chain.find(frames)
         return ClusterBatch(found.frame_index, found.y, found.x, found.signal, found.n_clusters, chain.pedestal)
 
-    def chain(self, pedestal: Pedestal) -> Chain:
+    def chain(self, pedestal: Pedestal, tracking: bool = True) -> Chain:
         """A new chain of frames that starts from `pedestal`.
+
+        Args:
+            pedestal: where to start from; it is untouched.
+            tracking: whether the frames move the pedestal. Without, every frame is searched with the pedestal given.
 
         Raises:
             ValueError: the pedestal has another shape or n_samples than the finder.
@@ -74,18 +79,23 @@ class Finder(ABC):
                 f"the pedestal was made for n_samples {pedestal.n_samples}, the finder for "
                 f"{self.parameters.n_samples}: make both the same"
             )
-        return self._open_chain(pedestal)
+        return self._open_chain(pedestal, tracking)
 
     @abstractmethod
-    def _open_chain(self, pedestal: Pedestal) -> Chain:
+    def _open_chain(self, pedestal: Pedestal, tracking: bool) -> Chain:
         """A chain from a pedestal that fits."""
 
 
 class Chain(ABC):
-    """Frames in sequence, each moving the pedestal for the next. Belongs to one thread at a time."""
+    """Frames in sequence, each moving the pedestal for the next. Belongs to one thread at a time.
 
-    def __init__(self, shape: tuple[int, int]) -> None:
+    Attributes:
+        tracking: whether frames move the pedestal.
+    """
+
+    def __init__(self, shape: tuple[int, int], tracking: bool) -> None:
         self._shape = shape
+        self.tracking = tracking
 
     def find(self, frames: ArrayLike) -> Clusters:
         """The clusters of the chain's next frames (frame, y, x); `frame_index` counts from 0 in each call.
@@ -99,6 +109,27 @@ class Chain(ABC):
     @abstractmethod
     def _find(self, frames: Frames) -> Clusters:
         """The clusters of checked frames."""
+
+    def update(self, frames: ArrayLike) -> None:
+        """Let the chain's next frames (frame, y, x) move the pedestal as `find` would, without looking for clusters.
+
+        They don't count in `activity`. Without tracking they do nothing.
+
+        Raises:
+            TypeError, ValueError: as `find` does.
+        """
+        checked = checked_frames(frames, self._shape)
+        if self.tracking:
+            self._update(checked)
+
+    @abstractmethod
+    def _update(self, frames: Frames) -> None:
+        """Move the pedestal by checked frames."""
+
+    @property
+    @abstractmethod
+    def activity(self) -> PixelActivity:
+        """How often each pixel was quiet, fired, or was blind in the frames given to `find` so far: a copy."""
 
     @property
     @abstractmethod

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from finder.kernel_count import count_bits
 from finder.kernel_decide import decide
 from finder.kernel_instructions import (
     copied,
@@ -40,6 +41,8 @@ def find_clusters(
     planes: Any,
     scratch: Any,
     constants: Any,
+    task: Any,
+    counters: Any,
     found: Any,
     room: Any,
     frame: Any,
@@ -50,7 +53,7 @@ def find_clusters(
 
     Args:
         kernel: the `Kernel` this is compiled for.
-        source, image, planes, scratch, constants, found: see kernel_types.
+        source, image, planes, scratch, constants, task, counters, found: see kernel_types.
         room: clusters that `found` has room for.
         frame, row, n_found: where to begin: 0, 0 and the clusters found before, or what the last call returned.
 
@@ -68,10 +71,13 @@ def find_clusters(
             subtract_tile(kernel, source, image, planes, scratch, constants, frame, row)
             ring, ring_before = ring_start(image, row), ring_start(image, row - TILE_ROWS)
             for column in range(0, image.padded, kernel.lanes):
-                decide(kernel, image, column, row * image.padded, ring, ring_before, planes, scratch, constants)
-            number = source.number + frame
-            n_before, n_found = n_found, collect(kernel, image, scratch, found, number, row - up, n_found)
-            found.n_clusters[number] += np.uint32(n_found - n_before)
+                decide(kernel, image, column, row * image.padded, ring, ring_before, planes, scratch, constants, task)
+            if task.searched:
+                count_bits(kernel, image, row // TILE_ROWS, scratch, counters)
+                number = source.number + frame
+                n_before = n_found
+                n_found = collect(kernel, image, scratch, counters, found, number, row - up, n_found)
+                found.n_clusters[number] += np.uint32(n_found - n_before)
             row += TILE_ROWS
         frame += 1
         row = 0
@@ -127,7 +133,9 @@ def subtract_tile(
 
 
 @part
-def collect(kernel: Any, image: Any, scratch: Any, found: Any, number: Any, first_row: Any, n_found: Any) -> Any:
+def collect(
+    kernel: Any, image: Any, scratch: Any, counters: Any, found: Any, number: Any, first_row: Any, n_found: Any
+) -> Any:
     """Append the tile's clusters to `found`, from its marks; returns how many there are now."""
     n = n_found + list_positions(image, scratch, first_row)
     up, left, area = kernel.rows // 2, kernel.cols // 2, kernel.rows * kernel.cols
@@ -138,6 +146,7 @@ def collect(kernel: Any, image: Any, scratch: Any, found: Any, number: Any, firs
         found.frame_index[index] = number
         found.y[index] = row
         found.x[index] = column
+        counters.centres[row * image.cols + column] += np.uint32(1)
         for window_row in range(kernel.rows):
             start = ring_start(image, row - up + window_row) + column - left
             copy_window_row(kernel, scratch, start, found, index * area + window_row * kernel.cols)

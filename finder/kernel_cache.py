@@ -18,6 +18,7 @@ from finder.stored_code import load_or_compile
 
 SOURCE_FILES = (
     "kernel.py",
+    "kernel_count.py",
     "kernel_decide.py",
     "kernel_instructions.py",
     "kernel_subtract.py",

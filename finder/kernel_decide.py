@@ -25,7 +25,7 @@ from finder.simd import INT8_TYPE, INT64_TYPE, Floats, Vectors, maximum, maximum
 @emitted
 def decide(
     typing: Any, kernel: Any, image: Any, column: Any, plane: Any, ring: Any, ring_before: Any,
-    planes: Any, scratch: Any, constants: Any,
+    planes: Any, scratch: Any, constants: Any, task: Any,
 ) -> Any:  # fmt: skip
     """Find and update in one stripe of a tile, and mark its clusters.
 
@@ -36,10 +36,10 @@ def decide(
         plane: index of the first centre row's first element in the state planes.
         ring, ring_before: index of the first element of the tile's rows in the ring, and of the tile's before.
     """
-    signature = types.void(kernel, image, column, plane, ring, ring_before, planes, scratch, constants)
+    signature = types.void(kernel, image, column, plane, ring, ring_before, planes, scratch, constants, task)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, image, column, plane, ring, ring_before, planes, scratch, constants = arguments
+        _, image, column, plane, ring, ring_before, planes, scratch, constants, task = arguments
         stripe = _Stripe(
             kernel.kernel,
             builder,
@@ -48,6 +48,7 @@ def decide(
             planes=Fields(context, builder, signature.args[6], planes),
             scratch=Fields(context, builder, signature.args[7], scratch),
             constants=Fields(context, builder, signature.args[8], constants),
+            task=Fields(context, builder, signature.args[9], task),
             plane=plane,
             ring=ring,
             ring_before=ring_before,
@@ -63,7 +64,7 @@ class _Stripe:
 
     def __init__(
         self, kernel: Any, builder: Any, column: Any, image: Fields, planes: Fields, scratch: Fields, constants: Fields,
-        plane: Any, ring: Any, ring_before: Any,
+        task: Fields, plane: Any, ring: Any, ring_before: Any,
     ) -> None:  # fmt: skip
         self.kernel, self.builder, self.column = kernel, builder, column
         self.planes, self.scratch = planes, scratch
@@ -76,6 +77,7 @@ class _Stripe:
         self.ns2 = self.vectors.splat(constants.scalar("ns2"))
         self.area = self.vectors.splat(constants.scalar("area"))
         self.zero = self.vectors.zero()
+        self.tracked = self.vectors.splat_mask(task.scalar("tracked"))
 
     def generate(self) -> None:
         """All rows of the tile, top to bottom. Sums and maxima of the rows above come from the tile before."""
@@ -107,11 +109,14 @@ class _Stripe:
         w = maximum(window_maximum, -v)
         positive_sum = maximum(window_sum, self.zero)
         quiet = (w * w <= t) & (positive_sum * positive_sum <= self.area * t)
-        vectors.store_mask(v.equals(w) & ~quiet, self._mark(row))
-        vectors.store(quiet.choose(s1 + v, s1), s1_address)
+        vectors.store_mask(v.equals(w) & ~quiet, self._mark("marks", row))
+        vectors.store_mask(quiet, self._mark("quiet", row))
+        vectors.store_mask((-v > self.zero) & (v * v > t), self._mark("blind", row))
+        updated = quiet & self.tracked
+        vectors.store(updated.choose(s1 + v, s1), s1_address)
         if running:
             y = vectors.load(self._ring("differences", row - self.up))
-            vectors.store(quiet.choose(s2 + (y * y - m), s2), s2_address)
+            vectors.store(updated.choose(s2 + (y * y - m), s2), s2_address)
 
     def _values_around(self, row: int) -> list[Floats]:
         """v of the pixels in a window's row, left to right."""
@@ -133,9 +138,9 @@ class _Stripe:
         """Address in the sums or maxima kept from tile to tile."""
         return self.scratch.element(name, self.builder.add(self.builder.mul(self.padded, INT64_TYPE(row)), self.column))
 
-    def _mark(self, row: int) -> Any:
-        """Address of the marks of this stripe's pixels in a row of centres."""
-        marks = self.builder.bitcast(self.scratch.element("marks", INT64_TYPE(0)), INT8_TYPE.as_pointer())
+    def _mark(self, name: str, row: int) -> Any:
+        """Address of the bits of this stripe's pixels in a row of centres."""
+        marks = self.builder.bitcast(self.scratch.element(name, INT64_TYPE(0)), INT8_TYPE.as_pointer())
         byte = self.builder.add(
             self.builder.mul(self.mark_bytes, INT64_TYPE(row)), self.builder.lshr(self.column, INT64_TYPE(3))
         )

@@ -16,6 +16,9 @@ TILE_ROWS = 8
 RING_ROWS = 16
 RING_MARGIN = 16  # Zeros to the left and right of each ring row: at least half a window, and a full vector.
 
+DIGITS = 8  # Of the kernel's counts of frames, in binary.
+LARGEST_COUNT: int = 2**DIGITS - 1
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -71,6 +74,7 @@ class Scratch(NamedTuple):
         row_sums: float32, the last rows − 1 rows' sums over a window's columns, from the tile before.
         row_maxima: float32, likewise their maxima.
         marks: uint64, a bit a pixel of the tile, set where a cluster's centre is; 64 columns a word.
+        quiet, blind: uint64, likewise, set where a pixel is to be updated, and where it is far below its pedestal.
         positions: int64, row · 2³² + column of the tile's clusters.
         last_row: uint8, a copy of the last row of the last frame, with room to read on.
     """
@@ -80,6 +84,8 @@ class Scratch(NamedTuple):
     row_sums: Any
     row_maxima: Any
     marks: Any
+    quiet: Any
+    blind: Any
     positions: Any
     last_row: Any
 
@@ -125,6 +131,34 @@ class Constants(NamedTuple):
     inv_n: Any
     ns2: Any
     area: Any
+
+
+class Task(NamedTuple):
+    """What is done with the frames.
+
+    Attributes:
+        tracked: 1 if they move the pedestal, else 0.
+        searched: 1 if clusters are found and pixels counted, else 0.
+    """
+
+    tracked: int
+    searched: int
+
+
+class Counters(NamedTuple):
+    """How often pixels went which way, flat.
+
+    A frame adds 0 or 1 to each pixel's count. Counts of up to LARGEST_COUNT are kept bit-sliced: one plane of bits for
+    each binary digit, so that one operation on words adds to 64 counts.
+
+    Attributes:
+        quiet, blind: uint64 (tile, digit, words of a tile's marks).
+        centres: uint32 (y, x), of the image as it is.
+    """
+
+    quiet: Any
+    blind: Any
+    centres: Any
 
 
 class Found(NamedTuple):

@@ -22,6 +22,7 @@ FRAMES_OF_OFFSET = 64
 _FEWEST_VALUES = 1000
 # A pixel's median of so many frames lies within one noise width by more than four of its standard deviations.
 _FEWEST_FRAMES_OF_A_PIXEL = 32
+_MOST_FRAMES_OF_8_BITS = 255  # Counts of frames are kept in the frames' own type.
 # Pixels whose values are searched at a time: their counts stay in the first-level cache.
 _PIXELS_AT_A_TIME = 2048
 
@@ -104,13 +105,15 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     """The lower median of each pixel's values: the element (n − 1) // 2 of its n values in order.
 
     Args:
-        frames: Integers of up to 32 bits (frame, y, x), in any byte order; at least one frame and at most 255.
+        frames: Integers of 8 to 64 bits (frame, y, x), in any byte order; at least one frame.
 
     Returns:
         int64 (y, x).
     """
     # Searched from the lowest value up, so that unsigned arithmetic serves signed values too; only the bits in which
     # values differ are searched.
+    if frames.dtype.itemsize == 1 and len(frames) > _MOST_FRAMES_OF_8_BITS:
+        frames = frames.astype(np.int16)
     lowest = int(frames.min())
     bits = (int(frames.max()) - lowest).bit_length()
     native = frames.dtype.newbyteorder("=")

@@ -10,6 +10,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from finder.common_mode import CommonMode
+
 Noise = Literal["running", "trained"]
 
 SMALLEST_WINDOW = 3
@@ -28,9 +30,11 @@ class FinderParameters:
         cluster_size: (rows, columns) of the window around a cluster's centre, each odd, from 3 to 9.
         n_samples: memory of the running pedestal, in frames.
         noise: "running": the noise is followed with the pedestal; "trained": it stays as the darks had it.
+        common_mode: what moves together from frame to frame, and is subtracted before anything else; None: nothing.
 
     Raises:
         ValueError: a value is out of its range.
+        TypeError: the common mode is not a `CommonMode`.
 
     Warns:
         UserWarning: the noise runs and n_sigma is below 3. Then the noise is estimated from values that its own
@@ -41,6 +45,7 @@ class FinderParameters:
     cluster_size: tuple[int, int] = (3, 3)
     n_samples: int = 1000
     noise: Noise = "running"
+    common_mode: CommonMode | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_sigma", _checked_n_sigma(self.n_sigma))
@@ -48,6 +53,8 @@ class FinderParameters:
         object.__setattr__(self, "n_samples", checked_n_samples(self.n_samples))
         if self.noise not in get_args(Noise):
             raise ValueError(f"noise is {self.noise!r}; it must be 'running' or 'trained'")
+        if not isinstance(self.common_mode, CommonMode | None):
+            raise TypeError(f"common_mode is {self.common_mode!r}; it must be None or CommonMode.parse({'row'!r}), ...")
         if self.noise == "running" and self.n_sigma < LOWEST_RUNNING_N_SIGMA:
             warnings.warn(
                 f"n_sigma {self.n_sigma:g} with running noise: below {LOWEST_RUNNING_N_SIGMA:g} the noise is measured "

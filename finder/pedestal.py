@@ -6,11 +6,14 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from finder.common_mode import CommonMode
 from finder.dark_sums import LARGEST_N_FRAMES, DarkSums
 from finder.frames import BLOCK_NBYTES
 from finder.parameters import checked_n_samples
@@ -74,8 +77,21 @@ class Pedestal:
             raise ValueError(f"the pedestal's x0 reaches beyond ±{LARGEST_MEAN:g} ADU: no supported frame does")
 
     @classmethod
-    def from_dark(cls, dark: DarkFrames | ArrayLike, n_samples: int = 1000) -> Self:
+    def from_dark(
+        cls,
+        dark: DarkFrames | ArrayLike,
+        n_samples: int = 1000,
+        *,
+        common_mode: CommonMode | None = None,
+        pixel_mask: ArrayLike | None = None,
+    ) -> Self:
         """Train on dark frames (dark_frame, y, x), NumPy or Zarr, read block by block.
+
+        Args:
+            dark: the dark frames; with a common mode they are read twice.
+            n_samples: memory of the running sums, in frames.
+            common_mode: what moves together, as the finder's parameters have it: the noise is then what is left.
+            pixel_mask: (y, x) integers, NeXus bits; or bool, True = masked. Only a common mode minds it.
 
         Raises:
             TypeError: the frames are not integers of a supported type.
@@ -85,11 +101,13 @@ class Pedestal:
             UserWarning: fewer than 100 frames (false clusters a frame at 400×400 and 5σ: 6 193 with 2 darks, 50 with
                 10, 4.5 with 20, 0.1 with 100).
         """
-        blocks = _blocks(dark)
-        sums = DarkSums.of(next(blocks))
-        for block in blocks:
-            sums += DarkSums.of(block)
-        return cls.from_sums(sums, n_samples)
+        sums = reduce(add, map(DarkSums.of, _blocks(dark)))
+        if common_mode is None:
+            return cls.from_sums(sums, n_samples)
+        _require_enough_darks(sums)
+        x0 = sums.offset()
+        corrected = (DarkSums.of_corrected(block, x0, common_mode, pixel_mask) for block in _blocks(dark))
+        return cls.from_corrected_sums(x0, reduce(add, corrected), n_samples)
 
     @classmethod
     def from_sums(cls, sums: DarkSums, n_samples: int = 1000) -> Self:
@@ -97,18 +115,36 @@ class Pedestal:
 
         Raises and warns as `from_dark` does.
         """
+        _require_enough_darks(sums)
+        x0 = sums.offset()
+        return cls._from_moments(x0, sums.moments_about(x0), sums.n_frames, n_samples)
+
+    @classmethod
+    def from_corrected_sums(cls, x0: NDArray[np.int64], sums: DarkSums, n_samples: int = 1000) -> Self:
+        """Train with a common mode, on sums of dark frames from which it and `x0` were subtracted, however split.
+
+        Args:
+            x0: (y, x) ADU, the `offset` of the sums of the dark frames as they are.
+            sums: from `DarkSums.of_corrected`.
+            n_samples: memory of the running sums, in frames.
+
+        Raises and warns as `from_dark` does.
+        """
+        _require_enough_darks(sums)
+        return cls._from_moments(x0, sums.moments_about(np.zeros_like(x0)), sums.n_frames, n_samples)
+
+    @classmethod
+    def _from_moments(
+        cls, x0: NDArray[np.int64], moments: tuple[NDArray[Any], NDArray[Any]], n: int, n_samples: int
+    ) -> Self:
         n_samples = checked_n_samples(n_samples)
-        n = sums.n_frames
-        if not FEWEST_DARKS <= n <= LARGEST_N_FRAMES:
-            raise ValueError(f"{n} dark frames: noise needs at least {FEWEST_DARKS} (100 or more are advised)")
         if n < ENOUGH_DARKS:
             warnings.warn(
                 f"only {n} dark frames: below {ENOUGH_DARKS} the noise is uncertain and false clusters appear",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        x0 = sums.offset()
-        first, second = sums.moments_about(x0)
+        first, second = moments
         scale = n_samples / n
         return cls._trained(x0, first * scale, second * scale, n_samples)
 
@@ -154,6 +190,11 @@ class Pedestal:
     def noise(self) -> Float32:
         """The noise now, one standard deviation (y, x), ADU."""
         return np.sqrt(_variance(self.s1, self.s2, self.n_samples))
+
+
+def _require_enough_darks(sums: DarkSums) -> None:
+    if not FEWEST_DARKS <= sums.n_frames <= LARGEST_N_FRAMES:
+        raise ValueError(f"{sums.n_frames} dark frames: noise needs at least {FEWEST_DARKS} (100 or more are advised)")
 
 
 def _variance(s1: Float32, s2: Float32, n_samples: int) -> Float32:

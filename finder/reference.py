@@ -11,12 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from finder.activity import PixelActivity
 from finder.clusters import Clusters, coordinate_dtype
+from finder.common_mode import common_mode_levels
 from finder.frames import Frames
 from finder.interface import Chain, Finder
 from finder.pedestal import Pedestal
 
 Float32 = NDArray[np.float32]
+Bool = NDArray[np.bool_]
 
 
 class ReferenceFinder(Finder):
@@ -24,21 +27,23 @@ class ReferenceFinder(Finder):
 
     backend: ClassVar[str] = "reference"
 
-    def _open_chain(self, pedestal: Pedestal) -> Chain:
-        return ReferenceChain(self, pedestal)
+    def _open_chain(self, pedestal: Pedestal, tracking: bool) -> Chain:
+        return ReferenceChain(self, pedestal, tracking)
 
 
 class ReferenceChain(Chain):
     """A chain of the reference finder."""
 
-    def __init__(self, finder: ReferenceFinder, pedestal: Pedestal) -> None:
-        super().__init__(finder.shape)
+    def __init__(self, finder: ReferenceFinder, pedestal: Pedestal, tracking: bool) -> None:
+        super().__init__(finder.shape, tracking)
         self._parameters = finder.parameters
         masked = finder.pixel_mask
         self._present = np.ones(finder.shape, bool) if masked is None else ~masked
         self._start = pedestal
         self._s1 = pedestal.s1.copy()
         self._s2 = pedestal.s2.copy()
+        self._n_frames = 0
+        self._updated, self._firing, self._blind, self._centres = (np.zeros(finder.shape, np.uint32) for _ in range(4))
 
     @property
     def pedestal(self) -> Pedestal:
@@ -46,13 +51,28 @@ class ReferenceChain(Chain):
         start = self._start
         return Pedestal(start.x0, self._s1.copy(), self._s2.copy(), start.trained_variance, start.n_samples)
 
+    @property
+    def activity(self) -> PixelActivity:
+        """The counts so far: a copy."""
+        counts = self._updated, self._firing, self._blind, self._centres
+        return PixelActivity(self._n_frames, *(count.copy() for count in counts))
+
+    def _update(self, frames: Frames) -> None:
+        for frame in frames:
+            self._step(frame)
+
     def _find(self, frames: Frames) -> Clusters:
         rows, cols = self._parameters.cluster_size
         coordinate = coordinate_dtype(self._shape)
         ys, xs, signals = [np.empty(0, np.intp)], [np.empty(0, np.intp)], [np.empty((0, rows, cols), np.float32)]
         n_clusters = np.zeros(len(frames), np.uint32)
         for index, frame in enumerate(frames):
-            is_cluster, values = self._step(frame)
+            is_cluster, values, quiet, below = self._step(frame)
+            self._n_frames += 1
+            self._updated += quiet
+            self._blind += below
+            self._firing += self._present & ~quiet & ~below
+            self._centres += is_cluster
             y, x = np.nonzero(is_cluster)
             n_clusters[index] = len(y)
             ys.append(y)
@@ -67,13 +87,19 @@ class ReferenceChain(Chain):
             n_clusters,
         )
 
-    def _step(self, frame: NDArray[Any]) -> tuple[NDArray[np.bool_], Float32]:
-        """One frame: where its clusters are, and its pedestal-subtracted values; moves the pedestal."""
+    def _step(self, frame: NDArray[Any]) -> tuple[Bool, Float32, Bool, Bool]:
+        """One frame: where its clusters are, its pedestal-subtracted values, where it is quiet and where below.
+
+        Moves the pedestal, if that is tracked.
+        """
         parameters, present = self._parameters, self._present
         inv_n, ns2, area = parameters.inverse_n_samples, parameters.squared_n_sigma, parameters.area
         zero = np.float32(0)
 
-        y = (frame.astype(np.int64) - self._start.x0).astype(np.float32)
+        difference = frame.astype(np.int64) - self._start.x0
+        if parameters.common_mode is not None:
+            difference = difference - common_mode_levels(difference, parameters.common_mode, present)
+        y = difference.astype(np.float32)
         r = self._s1 * inv_n
         v = np.where(present, y - r, zero)
         m = self._s2 * inv_n
@@ -84,15 +110,16 @@ class ReferenceChain(Chain):
         maximum = _window_maximum(around, *parameters.cluster_size)
         total = _window_sum(around, *parameters.cluster_size)
 
-        below = (v < 0) & (v * v > t)
+        below = present & (v < 0) & (v * v > t)
         above = ((maximum > 0) & (maximum * maximum > t)) | ((total > 0) & (total * total > area * t))
         is_cluster = present & ~below & above & (v == maximum)
         quiet = present & ~below & ~above
 
-        self._s1 = np.where(quiet, self._s1 + (y - r), self._s1)
-        if running:
-            self._s2 = np.where(quiet, self._s2 + (y * y - m), self._s2)
-        return is_cluster, v
+        if self.tracking:
+            self._s1 = np.where(quiet, self._s1 + (y - r), self._s1)
+            if running:
+                self._s2 = np.where(quiet, self._s2 + (y * y - m), self._s2)
+        return is_cluster, v, quiet, below
 
 
 def _surrounded(v: Float32, rows: int, cols: int) -> Float32:

@@ -116,6 +116,14 @@ class Vectors:
         lanes = ir.Constant(self._of(INT32_TYPE), [0] * self.lanes)
         return Floats(self.builder, self.builder.shuffle_vector(first, undefined, lanes))
 
+    def splat_mask(self, scalar: Any) -> Mask:
+        """An integer's being other than 0, in every lane."""
+        yes = self.builder.icmp_signed("!=", scalar, scalar.type(0))
+        undefined = ir.Constant(self._of(ir.IntType(1)), ir.Undefined)
+        first = self.builder.insert_element(undefined, yes, INT32_TYPE(0))
+        lanes = ir.Constant(self._of(INT32_TYPE), [0] * self.lanes)
+        return Mask(self.builder, self.builder.shuffle_vector(first, undefined, lanes))
+
     def load(self, address: Any) -> Floats:
         """Floats that lie one behind the other."""
         return Floats(self.builder, self._load(address, FLOAT_TYPE, align=4))

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finder import FinderParameters, Pedestal, open_finder
+from finder import CommonMode, FinderParameters, Pedestal, open_finder
 
 # A kernel is compiled for each window and noise mode, so these come from a small set.
 WINDOWS = [(3, 3), (5, 5), (3, 5), (9, 9), (7, 3)]
@@ -19,6 +19,12 @@ HEIGHTS = [1, 2, 3, 7, 8, 9, 12, 16, 17, 20]
 DTYPES = ["uint8", "uint16", "uint32", "int16", "int32"]
 # Means at or beyond the end of a frame type, or of the 32 bits that the kernel computes in.
 FAR_MEANS = [-1.0, -70_000.0, 2.0**30 + 1, 2.0**31 + 5, -(2.0**31) - 5, 2.0**32 + 5, 2.0**33]
+COMMON_MODES = [
+    None,
+    None,
+    *map(CommonMode.parse, ("row", "column", "tile:1x1", "tile:4x32", "tile:7x5", "tile:99x999")),
+]
+ACTIVITY = ["updated", "firing", "blind", "centres"]
 LAYOUTS = ["rows", "columns", "frames last", "every second column", "upside down"]
 
 
@@ -30,6 +36,7 @@ class Case:
     frames: np.ndarray
     pedestal: Pedestal
     pixel_mask: np.ndarray | None
+    tracking: bool = True
 
 
 @st.composite
@@ -43,6 +50,7 @@ def cases(draw):
             cluster_size=draw(st.sampled_from(WINDOWS)),
             n_samples=draw(st.sampled_from([1, 7, 1000, 2**31 - 1])),
             noise=draw(st.sampled_from(["running", "trained"])),
+            common_mode=draw(st.sampled_from(COMMON_MODES)),
         )
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         spread = draw(st.sampled_from(["ties", "quiet", "whole range"]))
@@ -62,7 +70,7 @@ def cases(draw):
     mask = None if share is None else (rng.random(shape) < share).astype(np.uint32) * 4
     if mask is not None and draw(st.booleans()):
         mask = np.asfortranarray(mask)
-    return Case(parameters, frames, pedestal, mask)
+    return Case(parameters, frames, pedestal, mask, draw(st.integers(0, 3)) > 0)
 
 
 def laid_out(frames, layout):
@@ -90,11 +98,15 @@ def _values(rng, spread, shape, dtype):
     return values.round().astype(dtype)
 
 
-def run(backend, case, pieces=None):
-    """The clusters' arrays and the final pedestal, the frames handed over in pieces that end at `pieces`."""
+def run(backend, case, pieces=None, warmup=0):
+    """The clusters' arrays, the final pedestal and the counts, the frames handed over in pieces that end at `pieces`.
+
+    The first `warmup` frames only move the pedestal.
+    """
     finder = open_finder(backend, case.parameters, case.frames.shape[1:], case.pixel_mask)
-    chain = finder.chain(case.pedestal)
-    edges = [0, *(pieces or []), len(case.frames)]
+    chain = finder.chain(case.pedestal, tracking=case.tracking)
+    chain.update(case.frames[:warmup])
+    edges = [warmup, *(pieces or []), len(case.frames)]
     found = [(a, chain.find(case.frames[a:b])) for a, b in itertools.pairwise(edges)]
     return {
         "frame_index": np.concatenate([part.frame_index + np.uint32(a) for a, part in found]),
@@ -102,6 +114,7 @@ def run(backend, case, pieces=None):
         "x": np.concatenate([part.x for _, part in found]),
         "signal": np.concatenate([part.signal for _, part in found]).view(np.uint32),
         "n_clusters": np.concatenate([part.n_clusters for _, part in found]),
+        **{name: getattr(chain.activity, name) for name in ACTIVITY},
         "s1": chain.pedestal.s1.view(np.uint32),
         "s2": chain.pedestal.s2.view(np.uint32),
     }
@@ -117,6 +130,13 @@ def assert_same(found, expected):
 @given(cases())
 def test_the_cpu_finder_gives_the_bits_of_the_reference(case):
     assert_same(run("cpu", case), run("reference", case))
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(cases(), st.data())
+def test_warming_up_gives_the_bits_of_the_reference(case, data):
+    warmup = data.draw(st.integers(0, len(case.frames)))
+    assert_same(run("cpu", case, warmup=warmup), run("reference", case, warmup=warmup))
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)

@@ -1,0 +1,59 @@
+"""How often each pixel was quiet, fired or was blind: shows a pedestal that was lost, and pixels to be masked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+OFTEN = 0.01  # A share of the frames.
+HALF = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class PixelActivity:
+    """In how many frames of a chain each pixel went which way; masked pixels count 0 in each.
+
+    A pixel that is not masked goes one way in each frame: `updated`, `firing` and `blind` add up to `n_frames` there.
+
+    Attributes:
+        n_frames: frames counted: those given to `find`, not those that only moved the pedestal.
+        updated: (y, x) uint32, frames in which the pixel was quiet: the ones it learns from, where the chain tracks.
+        firing: (y, x) uint32, frames in which the pixel or the window around it was above the threshold.
+        blind: (y, x) uint32, frames in which the pixel was as far below its pedestal as the threshold is above.
+        centres: (y, x) uint32, frames in which the pixel was a cluster's centre; these are among `firing`.
+    """
+
+    n_frames: int
+    updated: NDArray[np.uint32]
+    firing: NDArray[np.uint32]
+    blind: NDArray[np.uint32]
+    centres: NDArray[np.uint32]
+
+
+def share_seldom_updated(activity: PixelActivity) -> float:
+    """Share of the pixels, 0 to 1, that were updated in fewer than half of the frames; NaN if no pixel counts.
+
+    Masked pixels don't count.
+    """
+    counted = activity.updated + activity.firing + activity.blind > 0
+    if not counted.any():
+        return math.nan
+    return float((activity.updated[counted] < HALF * activity.n_frames).mean())
+
+
+def often_firing(activity: PixelActivity) -> NDArray[np.bool_]:
+    """Pixels (y, x) that fired in more than 1 % of the frames."""
+    return _often(activity.firing, activity.n_frames)
+
+
+def often_blind(activity: PixelActivity) -> NDArray[np.bool_]:
+    """Pixels (y, x) that were blind in more than 1 % of the frames."""
+    return _often(activity.blind, activity.n_frames)
+
+
+def _often(count: NDArray[np.uint32], n_frames: int) -> NDArray[np.bool_]:
+    often: NDArray[np.bool_] = count > OFTEN * n_frames
+    return often

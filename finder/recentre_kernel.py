@@ -1,0 +1,63 @@
+"""The centres of all pixels' values, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import typeof
+from numpy.typing import NDArray
+
+from finder.offset import lower_median
+from finder.stored_code import load_or_compile
+
+PIXELS_AT_A_TIME = 512  # Their sums stay in the first-level cache.
+
+
+def centres(values: NDArray[np.integer[Any]], reach: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
+    """`plain_centre` of each pixel.
+
+    Args:
+        values: integers (frame, y, x), at least one frame.
+        reach: (y, x) int64, ADU.
+        rounds: how often the centres are made anew.
+
+    Returns:
+        (y, x) int64.
+    """
+    # One kind of array for compiled code; a copy only where it must be.
+    native = np.require(values, values.dtype.newbyteorder("="), requirements=["C", "W", "A"])
+    centre = lower_median(native)
+    if rounds:
+        flat = native.reshape(len(native), -1)
+        _compiled(flat.dtype)(flat, reach.reshape(-1), rounds, centre.reshape(-1))
+    return centre
+
+
+@cache
+def _compiled(dtype: np.dtype[np.integer[Any]]) -> Callable[..., Any]:
+    plane = np.zeros(1, np.int64)
+    signature = tuple(typeof(argument) for argument in (np.zeros((1, 1), dtype), plane, 1, plane))
+    return load_or_compile(_clipped_means, "clipped_means", signature, "the recentring of pedestals")
+
+
+def _clipped_means(values: Any, reach: Any, rounds: Any, centre: Any) -> Any:
+    """Move each centre to floor(mean + ½) of the values within reach, `rounds` times."""
+    n_frames, n_pixels = values.shape
+    distances = np.empty(PIXELS_AT_A_TIME, np.int64)
+    counts = np.empty(PIXELS_AT_A_TIME, np.int64)
+    for first in range(0, n_pixels, PIXELS_AT_A_TIME):
+        n = min(PIXELS_AT_A_TIME, n_pixels - first)
+        for _ in range(rounds):
+            distances[:] = 0
+            counts[:] = 0
+            for frame in range(n_frames):
+                for i in range(n):
+                    distance = np.int64(values[frame, first + i]) - centre[first + i]
+                    near = abs(distance) <= reach[first + i]
+                    distances[i] += distance * near
+                    counts[i] += near
+            for i in range(n):
+                centre[first + i] += (2 * distances[i] + counts[i]) // (2 * counts[i])
