@@ -4,11 +4,16 @@ import xarray as xr
 
 from cluster_store.arrays import StorePath
 from cluster_store.damage import reading
+from cluster_store.dataset_store import DatasetStore
+from cluster_store.soundness import require_sound
 from cluster_store.status import require_complete
 
 
 def open_clusters(path: StorePath) -> xr.Dataset:
     """Open a cluster dataset lazily: the same as `xr.open_zarr(path)`, but only once its run is complete.
+
+    A chunk that is missing or damaged raises a `DatasetError` that names its file, whenever it is read; `xr.open_zarr`
+    takes a missing one for zeros, as Zarr does.
 
     Returns:
         A Dataset with `signal(cluster, cluster_y, cluster_x)` in ADU, `x`, `y`, `frame_index` (cluster), `n_clusters`,
@@ -16,9 +21,16 @@ def open_clusters(path: StorePath) -> xr.Dataset:
 
     Raises:
         DatasetError: Nothing there, not a dataset of ours, a run that is not complete, a later format, or
-            damaged metadata.
+            metadata that is damaged or contradicts itself.
     """
     location = require_complete(path)
+    if "://" in location:
+        with reading(location):
+            clusters: xr.Dataset = xr.open_zarr(location)
+        return clusters
+    store = DatasetStore(location, forms=require_sound(location))
     with reading(location):
-        clusters: xr.Dataset = xr.open_zarr(location)
+        clusters = xr.open_zarr(store)
+    # As if it had been opened by its path.
+    clusters.encoding["source"] = location
     return clusters

@@ -1,8 +1,10 @@
 """Which run a dataset belongs to: asked of the store each time, for another run may have taken the place."""
 
-import json
+import errno
+import os
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from zarr.abc.store import Store
@@ -11,6 +13,7 @@ from zarr.core.sync import sync
 from zarr.storage._common import make_store_path
 
 from cluster_store.errors import DatasetError
+from guarded_zarr import GuardedStore, parsed
 
 ROOT_KEY = "zarr.json"
 
@@ -22,16 +25,20 @@ def root_metadata(store: Store) -> Any:
         ValueError: It is no JSON.
     """
     content = sync(store.get(ROOT_KEY, default_buffer_prototype()))
-    return None if content is None else json.loads(content.to_bytes())
+    return None if content is None else parsed(content.to_bytes())
 
 
 def open_store(location: str) -> Store:
-    """The store at `location`, for reading.
+    """The store at `location`, for reading; of a local one, only ordinary files that lie in it.
 
     Raises:
         OSError: There is no such folder.
     """
-    return sync(make_store_path(location, mode="r")).store
+    if "://" in location:
+        return sync(make_store_path(location, mode="r")).store
+    if not Path(location).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), location)
+    return GuardedStore(location)
 
 
 @dataclass(frozen=True)

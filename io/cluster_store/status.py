@@ -89,7 +89,7 @@ def read_layout(path: StorePath) -> DatasetLayout:
         raise DatasetError(f"{location} is {status}, so it has no layout; give the path of a cluster dataset.")
     require_known_version(location)
     with reading(location):
-        group = zarr.open_group(location, mode="r", zarr_format=3, use_consolidated=False)
+        group = zarr.open_group(open_store(location), mode="r", zarr_format=3, use_consolidated=False)
         attrs: dict[str, Any] = dict(group.attrs)
         frame_index = group["frame_index"]
         assert isinstance(frame_index, zarr.Array)

@@ -12,9 +12,10 @@ from cluster_store.arrays import StorePath, create_array, location_of
 from cluster_store.chunks import missing_chunks, stored_keys
 from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
-from cluster_store.run_identity import RunIdentity
+from cluster_store.run_identity import RunIdentity, open_store
 from cluster_store.schema import GROUPS, PEDESTAL_ATTRS, PEDESTAL_STATE
 from cluster_store.status import dataset_status
+from guarded_zarr import bound_decoding, require_holdable
 
 if TYPE_CHECKING:
     from finder import Pedestal
@@ -92,7 +93,8 @@ def read_pedestal(path: StorePath) -> "Pedestal":
     none = f"{location} holds no pedestal; give an archive with dark frames instead."
     with reading(f"{location}/pedestal"):
         try:
-            group = zarr.open_group(location, path="pedestal", mode="r", zarr_format=3, use_consolidated=False)
+            store = open_store(location)
+            group = zarr.open_group(store, path="pedestal", mode="r", zarr_format=3, use_consolidated=False)
         except FileNotFoundError as error:
             raise DatasetError(none) from error
         state: dict[str, Any] = {"n_samples": group.attrs.get("n_samples")}
@@ -111,6 +113,8 @@ def _read_plane(group: zarr.Group, name: str, dtype: str, location: str) -> np.n
         plane = group[name]
         if not isinstance(plane, zarr.Array) or plane.dtype != dtype:
             raise TypeError(f"no array of {dtype}")
+        bound_decoding(plane)
+        require_holdable(plane.nbytes)
         # Zarr reads a chunk that is not there as zeros.
         for key in missing_chunks(plane, plane.shape[0], stored_keys(plane)):
             raise DatasetError(

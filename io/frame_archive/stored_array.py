@@ -17,7 +17,7 @@ from frame_archive.complete_store import MissingChunkError
 from frame_archive.errors import ArchiveError, cause
 from frame_archive.plain_chunks import plain_layout
 from frame_archive.shards import shard_layout
-from guarded_zarr import GuardError, RefusedError, StoreFolder
+from guarded_zarr import GuardError, RefusedError, StoreFolder, require_holdable
 
 MissingChunks = Literal["error", "fill"]
 
@@ -129,6 +129,7 @@ class StoredArray:
         """
         shape = (max(stop - start, 0), *self.array.shape[1:])
         try:
+            require_holdable(prod(shape) * self.dtype.itemsize)
             out = np.empty(shape, self.dtype)
         except (MemoryError, ValueError) as error:  # NumPy's ValueError: more than addresses can say.
             raise self._too_large(prod(shape) * self.dtype.itemsize, f"{self._rows} {start}:{stop}") from error

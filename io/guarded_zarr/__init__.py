@@ -1,6 +1,6 @@
 """Reading Zarr stores that somebody else may have written: what is no file, leads elsewhere or lies is not read."""
 
-from guarded_zarr.arrays import bound_decoding, codec_names, largest_stored, opened_array
+from guarded_zarr.arrays import bound_decoding, codec_names, largest_stored, opened_array, require_holdable
 from guarded_zarr.bounded_codecs import blosc_sizes, require_blosc_length
 from guarded_zarr.errors import GuardError, RefusedError
 from guarded_zarr.files import StoreFolder, read_part
@@ -28,6 +28,7 @@ __all__ = [
     "parsed",
     "read_part",
     "require_blosc_length",
+    "require_holdable",
     "require_plain_codecs",
     "require_shallow",
 ]

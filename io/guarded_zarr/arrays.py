@@ -1,6 +1,7 @@
 """Zarr arrays whose chunks decode within bounds, and what their codecs are called."""
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -125,6 +126,20 @@ class _BoundedNumcodec(Numcodec):  # type: ignore[misc]
 
     def encode(self, buf: Any) -> Any:
         raise NotImplementedError
+
+
+def require_holdable(nbytes: int) -> None:
+    """Refuse to read so much into memory as this machine does not have.
+
+    Raises:
+        MemoryError: It is too much.
+    """
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):  # a system that does not say
+        return
+    if nbytes > memory:
+        raise MemoryError(f"{nbytes} bytes are more than this machine's memory")
 
 
 def codec_names(array: "zarr.Array[Any]") -> list[str]:
