@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 SHARE_OF_BAD_PIXELS = 0.02
 # Batches in flight a worker thread: one at work, and one to follow it without a pause.
 WINDOW = 2
+EPOCH = "seconds since 1970-01-01"  # As CF has it: xarray decodes such a column to times.
 
 
 class StalePedestalWarning(UserWarning):
@@ -168,11 +169,22 @@ def _write_tables(out: str, counts: list[BatchCount], record: RunRecord, run_id:
             "worker": column(
                 [names.index(c.worker) for c in counts], "u2", long_name="position of the worker in worker_names"
             ),
+            "began": column([c.began for c in counts], "f8", long_name="work on the batch began", units=EPOCH),
+            "found": column([c.ended for c in counts], "f8", long_name="the batch had been found", units=EPOCH),
+            "written": column(record.write_ended, "f8", long_name="its last rows had been written", units=EPOCH),
             "read_seconds": column([c.read_seconds for c in counts], "f8", long_name="read and decode", units="s"),
+            "decode_seconds": column(
+                [c.decode_seconds for c in counts], "f8", long_name="decode, which is in read_seconds too", units="s"
+            ),
             "find_seconds": column([c.find_seconds for c in counts], "f8", long_name="find", units="s"),
             "write_seconds": column(record.write_seconds, "f8", long_name="encode and write", units="s"),
             "read_bytes": column([c.read_bytes for c in counts], "u8", long_name="decoded frames", units="byte"),
+            "stored_bytes": column([c.stored_bytes for c in counts], "u8", long_name="files read", units="byte"),
             "write_bytes": column(record.write_bytes, "u8", long_name="clusters before encoding", units="byte"),
+            "write_stored_bytes": column(record.write_stored_bytes, "u8", long_name="clusters as stored", units="byte"),
+            "minor_faults": column(
+                [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found", units="1"
+            ),
         },
         attrs={"worker_names": names},
     )

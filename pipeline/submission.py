@@ -50,6 +50,8 @@ class RunRecord:
     counts: list[BatchCount | None]
     write_seconds: list[float]
     write_bytes: list[int]
+    write_stored_bytes: list[int]
+    write_ended: list[float]
     n_clusters: int = 0
     progress: RunProgress = field(default_factory=lambda: RunProgress(0, 0, 0, 0))
 
@@ -86,7 +88,9 @@ class Submission:
         self._rows_per_chunk = rows_per_chunk
         self._window = window
         self._on_progress = on_progress or (lambda progress: None)
-        self._record = RunRecord([None] * len(plan), [0.0] * len(plan), [0] * len(plan))
+        self._record = RunRecord(
+            [None] * len(plan), [0.0] * len(plan), [0] * len(plan), [0] * len(plan), [math.nan] * len(plan)
+        )
         self._frames_found = 0
         self._batches_found = 0
 
@@ -156,6 +160,9 @@ class Submission:
         else:
             self._record.write_seconds[result.batch] += result.seconds
             self._record.write_bytes[result.batch] += result.nbytes
+            self._record.write_stored_bytes[result.batch] += result.stored_bytes
+            # `max` of a NaN and a number is whichever comes first.
+            self._record.write_ended[result.batch] = max(result.ended, self._record.write_ended[result.batch])
             if step == "write":
                 self._unwritten_bytes.pop(result.batch, None)
 

@@ -14,6 +14,8 @@ simply repeated.
 
 from __future__ import annotations
 
+import math
+import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +31,7 @@ from distributed.metrics import context_meter
 from cluster_store import ClusterWriter, DatasetLayout, FrameStatus
 from finder import Finder, FinderParameters, Pedestal, open_finder, rounded
 from finder.offset import Offset, OffsetMeter, lower_median
-from frame_archive import ArchiveAddress, FrameArchive
+from frame_archive import ArchiveAddress, FrameArchive, ReadUse
 from pipeline.found import ClusterRows, Edges, FoundBatch, narrowed
 from pipeline.plan import Batch, RowSpan
 
@@ -70,9 +72,14 @@ class BatchCount:
         n_clusters: Clusters in it.
         nbytes: Bytes that its clusters take on their worker.
         worker: Name of the worker that found it.
+        began: When work on it began, in s since 1970.
+        ended: When it had been found.
         read_seconds: Time for reading and decoding, in s.
+        decode_seconds: The decoding's part of it, in s; NaN where zarr did both.
         read_bytes: Bytes of decoded frames.
+        stored_bytes: Bytes of the files that were read for them.
         find_seconds: Time for finding, in s.
+        minor_faults: Pages of memory that the operating system had to supply.
         movement: See :func:`pedestal_movement`.
         offset: The pedestal's offset before the batch.
         digest: xxh3-128 of the batch's clusters, whatever the blocks in which it was read.
@@ -82,9 +89,14 @@ class BatchCount:
     n_clusters: int
     nbytes: int
     worker: str
+    began: float
+    ended: float
     read_seconds: float
+    decode_seconds: float
     read_bytes: int
+    stored_bytes: int
     find_seconds: float
+    minor_faults: int
     movement: float
     offset: Offset
     digest: str
@@ -97,12 +109,16 @@ class BatchWrite:
     Args:
         batch: Index of the batch that wrote them, or of the first of those that share the chunk.
         nbytes: Uncompressed bytes.
+        stored_bytes: Bytes as stored.
         seconds: Time, in s.
+        ended: When it had been written, in s since 1970.
     """
 
     batch: int
     nbytes: int
+    stored_bytes: int
     seconds: float
+    ended: float
 
 
 @dataclass(frozen=True)
@@ -152,7 +168,8 @@ def find_batch(run_id: str, batch: Batch) -> _Found:
     """Find the clusters of a batch; its frames are never in memory all at once."""
     plugin = _plugin(run_id)
     archive, run = plugin.archive, plugin.run
-    clock = _StageClock()
+    began, faults = time.time(), _minor_faults()
+    clock, use = _StageClock(), ReadUse()
     chain = plugin.finder.chain(run.pedestal)
     offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask)
     buffer = np.empty((0, *archive.frame_shape), archive.dtype)
@@ -164,7 +181,7 @@ def find_batch(run_id: str, batch: Batch) -> _Found:
             buffer = np.empty((stop - start, *archive.frame_shape), archive.dtype)
         frames = buffer[: stop - start]
         with clock.stage("read"):
-            archive.read(start, stop, frames)
+            archive.read(start, stop, frames, use)
         with clock.stage("find"):
             offset.add(frames)
             found = chain.find(frames)
@@ -184,9 +201,14 @@ def find_batch(run_id: str, batch: Batch) -> _Found:
         n_clusters=len(clusters),
         nbytes=clusters.nbytes,
         worker=str(get_worker().name),
+        began=began,
+        ended=time.time(),
         read_seconds=clock.seconds["read"],
+        decode_seconds=math.nan if use.together_seconds else use.decode_seconds,
         read_bytes=batch.n_frames * archive.frame_nbytes,
+        stored_bytes=archive.stored_bytes(batch.start, batch.stop) if use.together_seconds else use.stored_bytes,
         find_seconds=clock.seconds["find"],
+        minor_faults=_minor_faults() - faults,
         movement=movement,
         offset=before,
         digest=digest.hexdigest(clusters_in_frame),
@@ -286,11 +308,18 @@ def _rows(found: _Found, span: RowSpan, start: int, stop: int, step: int) -> Ite
 def _write(run_id: str, batch: int, first_row: int, parts: Iterator[ClusterRows]) -> BatchWrite:
     writer = _plugin(run_id).writer
     begin = time.perf_counter()
-    nbytes = 0
+    nbytes = stored_bytes = 0
     with context_meter.meter("write"):
         for rows in parts:
             if len(rows):
                 signal = rows.signal.astype(writer.layout.signal_dtype, copy=False)
-                nbytes += writer.write_clusters(first_row, rows.frame_index, rows.y, rows.x, signal).raw
+                written = writer.write_clusters(first_row, rows.frame_index, rows.y, rows.x, signal)
+                nbytes += written.raw
+                stored_bytes += written.stored
                 first_row += len(rows)
-    return BatchWrite(batch, nbytes, time.perf_counter() - begin)
+    return BatchWrite(batch, nbytes, stored_bytes, time.perf_counter() - begin, time.time())
+
+
+def _minor_faults() -> int:
+    """Minor page faults of this thread so far; where threads are not told apart, of the process."""
+    return resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_minflt

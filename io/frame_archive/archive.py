@@ -16,6 +16,7 @@ import zarr
 from frame_archive.addresses import local_path
 from frame_archive.errors import ArchiveError
 from frame_archive.opening import ArchiveArrays, find_arrays
+from frame_archive.read_use import ReadUse
 from frame_archive.stored_array import MissingChunks
 
 DEFAULT_BLOCK_NBYTES = 32 << 20
@@ -148,19 +149,20 @@ class FrameArchive:
             yield a, b
             a = b
 
-    def read(self, start: int, stop: int, out: npt.NDArray[Any]) -> None:
+    def read(self, start: int, stop: int, out: npt.NDArray[Any], use: ReadUse | None = None) -> None:
         """Decode frames `start` to `stop` into `out`.
 
         Args:
             start: the first frame.
             stop: one past the last.
             out: (frame, y, x), C-contiguous, writable, of `dtype`; pinned memory will do.
+            use: what it took is added here.
 
         Raises:
             ArchiveError: a chunk is missing, damaged or cut short; the message names its file and frames.
             ValueError: `out` or the range does not fit.
         """
-        self._frames.read(start, stop, out)
+        self._frames.read(start, stop, out, use)
 
     def read_dark(self, start: int, stop: int) -> npt.NDArray[Any]:
         """Return dark frames `start` to `stop`, (dark_frame, y, x), in native byte order.

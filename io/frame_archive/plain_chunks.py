@@ -10,6 +10,7 @@ CRC-32C) into a reused buffer, on an AMD EPYC: 2.0 GB/s here, 0.9 GB/s through z
 import struct
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -20,6 +21,7 @@ import numpy.typing as npt
 import zarr
 from numcodecs import blosc
 
+from frame_archive.read_use import ReadUse
 from guarded_zarr import GuardError, StoreFolder, blosc_sizes, largest_stored, require_blosc_length
 
 _CRC_BYTES = 4
@@ -53,7 +55,7 @@ class PlainLayout:
         """Bytes of one decoded chunk."""
         return prod(self.chunk_shape) * self.dtype.itemsize
 
-    def read(self, store: StoreFolder, key: str, first: int, out: npt.NDArray[Any]) -> None:
+    def read(self, store: StoreFolder, key: str, first: int, out: npt.NDArray[Any], use: ReadUse) -> None:
         """Decode frames `first` to `first + len(out)` of the chunk at `key` into `out`.
 
         Args:
@@ -61,6 +63,7 @@ class PlainLayout:
             key: of the chunk in it.
             first: the first frame wanted, counted from the chunk's first.
             out: (frame, y, x), C-contiguous, of this layout's dtype.
+            use: what it took is added here.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -68,13 +71,16 @@ class PlainLayout:
             ChunkError: the file is cut short or damaged.
             MemoryError: the chunk is more than can be held.
         """
+        begun = time.perf_counter()
         with store.open(f"{store.path}/{key}") as opened:
             size = opened.seek(0, 2)
             opened.seek(0)
             if self.compressed:
                 if size > largest_stored(self.chunk_nbytes):
                     raise ChunkError(f"it has {size} bytes, more than a chunk of {self.chunk_nbytes} takes")
-                body = self._checked(_read_into(opened, _scratch.file(size)))
+                stored = _read_into(opened, _scratch.file(size))
+                here = time.perf_counter()
+                body = self._checked(stored)
                 _check_header(body, self.chunk_nbytes)
                 target = self._target(out)
                 _decompress(body, target)
@@ -83,10 +89,12 @@ class PlainLayout:
                 if size != expected:
                     raise ChunkError(f"it has {size} bytes where {expected} are due")
                 target = _read_into(opened, self._target(out))
+                here = time.perf_counter()
                 if self.checksum:
                     _compare_checksum(target, opened.read(_CRC_BYTES))
         if len(out) != self.chunk_shape[0]:
             np.copyto(out, target.view(self.dtype).reshape(self.chunk_shape)[first : first + len(out)])
+        use.add(read_seconds=here - begun, decode_seconds=time.perf_counter() - here, stored_bytes=size)
 
     def _target(self, out: npt.NDArray[Any]) -> Bytes:
         """Where the chunk's bytes go: `out` if it takes them all. Asked for when the file is known to hold them."""

@@ -1,5 +1,6 @@
 """One array of an archive: read into a given buffer, with what is missing or damaged named."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,7 @@ from frame_archive.chunk_files import ChunkFiles, Grid, coordinates_in
 from frame_archive.complete_store import MissingChunkError
 from frame_archive.errors import ArchiveError, cause
 from frame_archive.plain_chunks import plain_layout
+from frame_archive.read_use import ReadUse
 from frame_archive.shards import shard_layout
 from guarded_zarr import GuardError, RefusedError, StoreFolder, require_holdable
 
@@ -70,7 +72,7 @@ class StoredArray:
         """Frames that are decoded together: of a chunk, or of an inner chunk of a shard."""
         return int(self.array.chunks[0])
 
-    def read(self, start: int, stop: int, out: npt.NDArray[Any]) -> None:
+    def read(self, start: int, stop: int, out: npt.NDArray[Any], use: ReadUse | None = None) -> None:
         """Decode rows `start` to `stop` into `out`, which has their shape, C order and the native dtype.
 
         Raises:
@@ -87,18 +89,21 @@ class StoredArray:
             )
         if start == stop:
             return
+        use = ReadUse() if use is None else use
         if self._plain is not None:
-            self._read_plain(start, stop, out)
-        else:
-            self._read_through_zarr(start, stop, out)
+            self._read_plain(start, stop, out, use)
+            return
+        begun = time.perf_counter()
+        self._read_through_zarr(start, stop, out)
+        use.add(together_seconds=time.perf_counter() - begun)
 
-    def _read_plain(self, start: int, stop: int, out: npt.NDArray[Any]) -> None:
+    def _read_plain(self, start: int, stop: int, out: npt.NDArray[Any], use: ReadUse) -> None:
         assert self._plain is not None
         for chunk in self.stored_chunks(start, stop):
             a, b = max(start, chunk.first), min(stop, chunk.last)
             rows = out[a - start : b - start]
             try:
-                self._plain.read(self._store, chunk.key, a - chunk.first, rows)
+                self._plain.read(self._store, chunk.key, a - chunk.first, rows, use)
             except FileNotFoundError:
                 if self._missing_chunks == "error":
                     raise self._missing(chunk.key, chunk.first, chunk.last) from None
