@@ -106,5 +106,16 @@ def _energies(
     if y is None or x is None:
         return (choose(signal) - scale.offset) / scale.gain
     factors, shifts = np.broadcast_arrays(scale.factors(), scale.shifts())
+    require_on(shifts.shape, y, x)
     energies = choose(windows.scaled(signal, y, x, np.ascontiguousarray(factors)))
     return np.asarray(energies - shifts[y, x])
+
+
+def require_on(shape: tuple[int, ...], y: npt.NDArray[Any], x: npt.NDArray[Any]) -> None:
+    """Refuse clusters beyond a map of `shape` (y, x).
+
+    Raises:
+        ValueError: There are some.
+    """
+    if len(y) and (y.max() >= shape[0] or x.max() >= shape[1]):
+        raise ValueError(f"A cluster lies at ({y.max()}, {x.max()}), beyond the shape {shape} of the map.")

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis import windows
-from analysis.energies import WINDOW, per_cluster
+from analysis.energies import WINDOW, per_cluster, require_on
 
 Flags = npt.NDArray[np.bool_]
 Range = slice | tuple[int, int]
@@ -98,8 +98,7 @@ def _spread(bad: Flags, half_y: int, half_x: int) -> Flags:
 
 
 def _good(good: Flags, y: npt.NDArray[Any], x: npt.NDArray[Any]) -> Flags:
-    if len(y) and (y.max() >= good.shape[0] or x.max() >= good.shape[1]):
-        raise ValueError(f"A cluster lies at ({y.max()}, {x.max()}), beyond the mask's shape {good.shape}.")
+    require_on(good.shape, y, x)
     return np.asarray(good[y, x])
 
 
@@ -131,6 +130,5 @@ def noise_at(noise: npt.NDArray[np.float64], y: npt.NDArray[Any], x: npt.NDArray
     """The noise of each cluster's central pixel, of a map (y, x) or one number."""
     if noise.ndim == 0:
         return noise
-    if len(y) and (y.max() >= noise.shape[0] or x.max() >= noise.shape[1]):
-        raise ValueError(f"A cluster lies at ({y.max()}, {x.max()}), beyond the noise map's shape {noise.shape}.")
+    require_on(noise.shape, y, x)
     return noise[y, x]

@@ -127,13 +127,21 @@ class Selection:
         other._keep = None if self._keep is None else self._keep.isel(cluster=rows)
         return other
 
-    def no_pile_up(self, outside: float = 0.15, n: float = 3.0, noise: Map | None = None) -> Self:
-        """Drop windows with charge of a second photon: too much of it lies outside the largest 2×2.
+    def no_pile_up(
+        self,
+        photon_energy: float,
+        outside: float = 0.1,
+        n: float = 3.0,
+        noise: Map | None = None,
+    ) -> Self:
+        """Drop windows with charge of a second photon.
 
-        One photon's charge cloud lights 2×2 pixels and little else. Two photons in the same 2×2 look like one of twice
-        the energy: `energy_window` drops those, and `isolated` those in clusters side by side.
+        Two photons within 2×2 pixels show in the energy alone, which is twice one's. A part of a second one at the
+        window's rim shows in the shape: one photon's charge cloud lights 2×2 pixels and little else. (Two clusters
+        side by side are for `isolated`.)
 
         Args:
+            photon_energy: Of one photon, ADU, or keV after `calibrated`; sums above 1.5 times it are dropped.
             outside: The share of the sum that may lie outside the largest 2×2.
             n: Allowed on top: so many times the noise of the pixels outside.
             noise: ADU, (y, x) or one number; left out, that of the dataset's own pedestal.
@@ -143,7 +151,8 @@ class Selection:
         """
         ds = self._with("signal", "y", "x")
         kept = filters.of_one_photon(ds, outside, n, self.noise_map(noise))
-        return self._and(kept, f"no_pile_up(outside={outside:g}, n={n:g})")
+        kept = kept & (self._energy("sum", None) <= 1.5 * photon_energy)
+        return self._and(kept, f"no_pile_up({photon_energy:g} {energies.unit(self._scale)}, {outside:g}, {n:g})")
 
     def where(self, condition: xr.DataArray) -> Self:
         """Keep clusters for which a condition of one's own holds, bool (cluster).

@@ -11,7 +11,7 @@ import xarray as xr
 from analysis.adding_up import add_up, add_up_in_place
 from analysis.axes import frame_groups, frame_of, pixel_axes
 from analysis.binning import Binning
-from analysis.energies import per_cluster
+from analysis.energies import per_cluster, require_on
 
 # Beyond so many counts the parts of a sum would be larger than the blocks of clusters they come from.
 _COUNTS_OF_A_BLOCK = 1 << 18
@@ -108,8 +108,7 @@ def _looked_up(ds: xr.Dataset, lookup: npt.NDArray[np.int64]) -> xr.DataArray:
 
 
 def _at(lookup: npt.NDArray[np.int64], y: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    if len(y) and (y.max() >= lookup.shape[0] or x.max() >= lookup.shape[1]):
-        raise ValueError(f"A cluster lies at ({y.max()}, {x.max()}), beyond the shape {lookup.shape} of the map.")
+    require_on(lookup.shape, y, x)
     return np.asarray(lookup[y, x])
 
 

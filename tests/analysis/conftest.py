@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cluster_store import ClusterWriter, DatasetLayout, create_dataset, finish_dataset
+import analysis  # noqa: F401  (gives datasets the accessor `photons`)
+from cluster_store import ClusterWriter, DatasetLayout, create_dataset, finish_dataset, write_pedestal
+from finder import Pedestal
 
 N_FRAMES, SHAPE = 90, (30, 50)
 K_ALPHA, NOISE = 804.8, 12.0
+NOISE_MAP = np.linspace(40, 80, SHAPE[0] * SHAPE[1], dtype=np.float32).reshape(SHAPE)
 
 
 def photons(n: int, seed: int = 11, dtype: str = "int32") -> xr.Dataset:
@@ -55,6 +58,7 @@ def stored(loaded: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> xr.D
     writer.write_frames(
         0, loaded.n_clusters.to_numpy(), np.arange(100, 190, dtype=np.uint64), loaded.frame_status.to_numpy()
     )
+    write_pedestal(path, Pedestal.from_mean_and_noise(np.zeros(SHAPE), NOISE_MAP, 1000))
     finish_dataset(path, layout, loaded.sizes["cluster"], {})
     return xr.open_zarr(path)
 
@@ -67,3 +71,8 @@ def frames_and_shape() -> tuple[int, tuple[int, int]]:
 @pytest.fixture(scope="session")
 def k_alpha() -> float:
     return K_ALPHA
+
+
+@pytest.fixture(scope="session")
+def noise_map() -> np.ndarray:
+    return NOISE_MAP
