@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "finder": {"numpy", "numba", "llvmlite"},
     "io/guarded_zarr": STORES,
     "io/frame_archive": STORES | {"finder", "numba", "guarded_zarr"},
-    "io/cluster_store": STORES | {"finder", "guarded_zarr"},
+    "io/cluster_store": STORES | {"finder", "guarded_zarr", "pyarrow", "h5py"},
     "roofline": {"numpy"},
     "analysis": {"finder", "numpy", "numba", "scipy", "xarray"},
     "pipeline": STORES
