@@ -115,7 +115,7 @@ def _chunk_bytes(document: dict[str, Any], variable: Variable) -> int:
     sides = document["chunk_grid"]["configuration"]["chunk_shape"]
     if [type(side) for side in sides] != [int] * len(variable.dims) or min(sides) < 1:
         raise ValueError(f"its chunks are of {cut_short(sides)} elements")
-    nbytes = prod(sides) * np.dtype(variable.dtype).itemsize
+    nbytes = int(prod(sides)) * np.dtype(variable.dtype).itemsize
     if nbytes > _LARGEST_CHUNK:
         raise ValueError(f"its chunks are of {cut_short(sides)} elements, more than any codec holds")
     return nbytes
