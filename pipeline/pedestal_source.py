@@ -11,14 +11,15 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 from distributed import Client, KilledWorker, as_completed
 
 from cluster_store import dataset_status, read_pedestal
 from finder import DarkSums, Pedestal
-from frame_archive import ArchiveAddress, ArchiveError, FrameArchive
+from frame_archive import ArchiveAddress, ArchiveError, FrameArchive, find_plane
+from guarded_zarr import RefusedError
 from pipeline.clusters import next_done
 from pipeline.errors import RunError
+from pipeline.numpy_files import Check, UnsafePlaneError, read_numpy
 
 # A block of dark frames that a worker adds up at a time.
 _BLOCK_BYTES = 32 << 20
@@ -155,53 +156,64 @@ def _count_of_first(wanted: str, archive: FrameArchive) -> int:
 def _from_path(path: str, archive: FrameArchive, n_samples: int) -> PedestalSource:
     if not Path(path).exists():
         raise ValueError(f"--pedestal {path}: there is no such file or folder")
-    if Path(path).is_file():
-        return ReadyPedestal(_from_npz(path, n_samples), path)
+    if not Path(path).is_dir():
+        return ReadyPedestal(_from_npz(path, archive.frame_shape, n_samples), path)
     if dataset_status(path) not in ("absent", "foreign"):
         return ReadyPedestal(read_pedestal(path), f"the pedestal of {path}")
-    planes = _mean_and_noise_of_group(path)
+    planes = _mean_and_noise_of_group(path, archive.frame_shape)
     if planes is not None:
         return ReadyPedestal(_from_planes(path, *planes, n_samples), path)
     other = ArchiveAddress(path).open()
     return _darks(other, f"--pedestal {path} has neither dark frames nor arrays `mean` and `noise`")
 
 
-def _from_npz(path: str, n_samples: int) -> Pedestal:
+def _from_npz(path: str, shape: tuple[int, int], n_samples: int) -> Pedestal:
     try:
-        # NumPy leaves a file open that it can't read, so it is opened here.
-        with Path(path).open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
-            planes = [loaded[name] for name in ("mean", "noise")]
+        mean, noise = (read_numpy(path, [name], _check_plane(path, name, shape)) for name in ("mean", "noise"))
+    except _UnfitError:
+        raise
+    except (UnsafePlaneError, RefusedError) as error:
+        raise ValueError(f"--pedestal {path}: {error}") from error
     except Exception as error:  # NumPy's parsers raise whatever a damaged file leads them to.
         raise ValueError(
             f"--pedestal {path} is no NPZ file with arrays `mean` and `noise` (y, x) in ADU: "
             "np.savez(path, mean=mean, noise=noise) writes one"
         ) from error
-    return _from_planes(path, planes[0], planes[1], n_samples)
+    return _from_planes(path, mean, noise, n_samples)
 
 
-def _mean_and_noise_of_group(path: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
-    try:
-        group = zarr.open_group(path, mode="r")
-        arrays = [group.get(name) for name in ("mean", "noise")]
-    except (OSError, ValueError, KeyError):
-        return None
-    mean, noise = arrays
-    if not isinstance(mean, zarr.Array) or not isinstance(noise, zarr.Array):
-        return None
-    for name, array in (("mean", mean), ("noise", noise)):
-        if array.nchunks_initialized < array.nchunks:
-            raise ValueError(
-                f"--pedestal {path} lacks {array.nchunks - array.nchunks_initialized} of the {array.nchunks} chunks of "
-                f"`{name}`: copy it again, or give an NPZ file"
+class _UnfitError(ValueError):
+    """A plane that can be read and does not fit."""
+
+
+def _check_plane(path: str, name: str, wanted: tuple[int, int]) -> Check:
+    def check(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        if dtype.kind not in "iuf":
+            raise _UnfitError(f"--pedestal {path}: `{name}` holds {dtype} values, and numbers in ADU are needed")
+        if shape != wanted:
+            raise _UnfitError(
+                f"--pedestal {path}: `{name}` is of shape {shape}, and the frames are {wanted}: give one of the same "
+                "detector"
             )
-    return np.asarray(mean[...]), np.asarray(noise[...])
+
+    return check
+
+
+def _mean_and_noise_of_group(path: str, shape: tuple[int, int]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+    try:
+        stored = [find_plane(path, [name]) for name in ("mean", "noise")]
+        planes = []
+        for name, plane in zip(("mean", "noise"), stored, strict=True):
+            if plane is None or not plane.array.path:  # a bare array may be anything
+                return None
+            _check_plane(path, name, shape)(plane.array.shape, plane.dtype)
+            planes.append(plane.read_new(0, shape[0]))
+    except ArchiveError as error:
+        raise ValueError(f"--pedestal {path}: {error}") from error
+    return planes[0], planes[1]
 
 
 def _from_planes(path: str, mean: npt.NDArray[Any], noise: npt.NDArray[Any], n_samples: int) -> Pedestal:
-    for name, plane in (("mean", mean), ("noise", noise)):
-        if plane.dtype.kind not in "iuf":
-            raise ValueError(f"--pedestal {path}: `{name}` holds {plane.dtype} values, and numbers in ADU are needed")
     try:
         return Pedestal.from_mean_and_noise(mean, noise, n_samples)
     except (ValueError, TypeError) as error:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
-from frame_archive import FrameArchive
+from frame_archive import ArchiveError, FrameArchive, find_plane
+from guarded_zarr import RefusedError
+from pipeline.numpy_files import Check, UnsafePlaneError, read_numpy
 
 Mask = npt.NDArray[np.uint32]
 _NAMES = ("pixel_mask", "mask")
@@ -29,43 +30,49 @@ def combined_mask(wanted: str | npt.NDArray[Any] | None, archive: FrameArchive) 
     if wanted is None:
         return archive.pixel_mask
     origin = wanted if isinstance(wanted, str) else "the mask given in Python"
-    mask = _load(wanted) if isinstance(wanted, str) else np.asarray(wanted)
-    if mask.dtype.kind not in "bui":
-        raise ValueError(f"--mask {origin} holds {mask.dtype} values: a mask is bool or integer, 0 for a good pixel")
-    if mask.shape != archive.frame_shape:
-        raise ValueError(
-            f"--mask {origin} is of shape {mask.shape}, and the frames of {archive.address.path} are "
-            f"{archive.frame_shape}: give a mask of the same detector"
-        )
+
+    def check(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        if dtype.kind not in "bui":
+            raise _UnfitError(f"--mask {origin} holds {dtype} values: a mask is bool or integer, 0 for a good pixel")
+        if shape != archive.frame_shape:
+            raise _UnfitError(
+                f"--mask {origin} is of shape {shape}, and the frames of {archive.address.path} are "
+                f"{archive.frame_shape}: give a mask of the same detector"
+            )
+
+    if isinstance(wanted, str):
+        mask = _load(wanted, check)
+    else:
+        mask = np.asarray(wanted)
+        check(mask.shape, mask.dtype)
     bits = mask.astype(np.uint32)
     return bits if archive.pixel_mask is None else bits | archive.pixel_mask
 
 
-def _load(path: str) -> npt.NDArray[Any]:
+class _UnfitError(ValueError):
+    """A mask that can be read and does not fit."""
+
+
+def _load(path: str, check: Check) -> npt.NDArray[Any]:
     if not Path(path).exists():
         raise ValueError(f"--mask {path}: there is no such file or folder")
     try:
-        return _from_zarr(path) if Path(path).is_dir() else _from_numpy(path)
-    except Exception as error:  # NumPy's and zarr's parsers raise whatever a damaged file leads them to.
+        return _from_zarr(path, check) if Path(path).is_dir() else read_numpy(path, _NAMES, check)
+    except _UnfitError:
+        raise
+    except (ArchiveError, UnsafePlaneError, RefusedError) as error:
+        raise ValueError(f"--mask {path}: {error}") from error
+    except Exception as error:  # NumPy's parsers raise whatever a damaged file leads them to.
         raise ValueError(
             f"--mask {path} is no NPY file, no NPZ file or Zarr group with `pixel_mask`, and no Zarr array: "
             "np.save(path, mask) writes one that is"
         ) from error
 
 
-def _from_numpy(path: str) -> npt.NDArray[Any]:
-    # NumPy leaves a file open that it can't read, so it is opened here.
-    with Path(path).open("rb") as file:
-        loaded = np.load(file, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        name = next((name for name in _NAMES if name in loaded.files), _NAMES[0])
-        plane: npt.NDArray[Any] = loaded[name]
-        return plane
-
-
-def _from_zarr(path: str) -> npt.NDArray[Any]:
-    node: Any = zarr.open(path, mode="r")
-    if isinstance(node, zarr.Group):
-        node = node[next((name for name in _NAMES if name in node), _NAMES[0])]
-    return np.asarray(node[...])
+def _from_zarr(path: str, check: Check) -> npt.NDArray[Any]:
+    # zarr's own writer leaves out chunks of zeros, and a mask is mostly zeros.
+    stored = find_plane(path, _NAMES, missing_chunks="fill")
+    if stored is None:
+        raise ArchiveError(f"there is no array {' or '.join(map(repr, _NAMES))} in it")
+    check(stored.array.shape, stored.dtype)
+    return stored.read_new(0, stored.array.shape[0])

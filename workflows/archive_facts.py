@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import zarr
-from zarr.core.metadata import ArrayV2Metadata
 
 from frame_archive import FrameArchive
-from workflows.facts import Fact, Page, Section, sizes, times
-
-_CHECKSUMS = ("crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3")
+from guarded_zarr import codec_names
+from workflows.checksums import NONE, checksums_in
+from workflows.facts import Fact, Page, Section, missing_fact, sizes, times
 
 
 def archive_page(archive: FrameArchive) -> Page:
@@ -19,10 +15,14 @@ def archive_page(archive: FrameArchive) -> Page:
     path = archive.address.path
     sections = [
         Section("archive", _contents(archive)),
-        Section("frames as stored", _storage(archive.frames, archive.missing_chunks(0, archive.n_frames))),
+        Section("frames as stored", _storage(archive, "frames")),
     ]
-    if archive.dark is not None:
-        sections.append(Section("dark frames as stored", _storage(archive.dark, None)))
+    titles = {"dark": "dark frames", "pixel_mask": "pixel mask", "frame_number": "frame numbers"}
+    sections += [
+        Section(f"{title} as stored", _storage(archive, name))
+        for name, title in titles.items()
+        if name in archive.stored_arrays
+    ]
     if archive.attrs:
         sections.append(
             Section("attributes", [Fact(name, value) for name, value in archive.attrs.items()], as_named=True)
@@ -55,50 +55,21 @@ def _mask(archive: FrameArchive) -> Fact:
     return Fact("masked_pixels", masked, f"{masked:,} of {archive.pixel_mask.size:,}")
 
 
-def _storage(array: zarr.Array[Any], missing: list[str] | None) -> list[Fact]:
-    codecs = _codec_names(array)
-    checksums = [name for name in codecs if name in _CHECKSUMS]
+def _storage(archive: FrameArchive, name: str) -> list[Fact]:
+    stored = archive.stored_arrays[name]
+    array, n_rows = stored.array, int(stored.array.shape[0])
+    codecs = codec_names(array)
     facts = [
         Fact("zarr_format", array.metadata.zarr_format),
         Fact("chunks", list(array.chunks), times(array.chunks)),
     ]
     if array.shards is not None:
         facts.append(Fact("shards", list(array.shards), times(array.shards)))
-    facts += [
+    checksums = checksums_in(codecs)
+    return [
+        *facts,
         Fact("codecs", codecs, ", ".join(codecs) or "none: uncompressed"),
-        Fact("checksums", checksums, ", ".join(checksums) or "none: damage to a chunk may go unnoticed"),
+        Fact("checksums", checksums, ", ".join(checksums) or NONE),
+        missing_fact(stored.missing_chunks(0, n_rows)),
+        *sizes(stored.stored_bytes(0, n_rows), array.nbytes),
     ]
-    if missing is not None:
-        named = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
-        facts.append(Fact("missing_chunks", missing, named if missing else "none"))
-    facts += sizes(array.nbytes_stored(), array.nbytes)
-    return facts
-
-
-def _codec_names(array: zarr.Array[Any]) -> list[str]:
-    """The codecs a chunk goes through, in order, those inside shards included; Blosc with what it holds."""
-    metadata = array.metadata
-    if isinstance(metadata, ArrayV2Metadata):
-        configs = [
-            codec.get_config() for codec in (*(metadata.filters or ()), metadata.compressor) if codec is not None
-        ]
-        shuffles = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle", -1: "shuffle"}
-        return [_described(c["id"], c | {"shuffle": shuffles.get(c.get("shuffle", 0))}) for c in configs]
-    return _v3_names(metadata.to_dict()["codecs"])
-
-
-def _v3_names(codecs: Any) -> list[str]:
-    names: list[str] = []
-    for codec in codecs:
-        configuration = codec.get("configuration", {})
-        if codec["name"] == "sharding_indexed":
-            names += _v3_names(configuration["codecs"])
-        elif codec["name"] != "bytes":
-            names.append(_described(codec["name"].removeprefix("numcodecs."), configuration))
-    return names
-
-
-def _described(name: str, configuration: dict[str, Any]) -> str:
-    if name == "blosc":
-        return f"blosc ({configuration['cname']}, level {configuration['clevel']}, {configuration['shuffle']})"
-    return name

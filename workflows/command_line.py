@@ -17,6 +17,8 @@ from typing import NoReturn
 
 import click
 
+from workflows.printable import printable, printable_lines
+
 
 class ExitCode(enum.IntEnum):
     """What a command tells its caller; documented in docs/command_line.md."""
@@ -68,7 +70,9 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
     except click.exceptions.Exit as request:
         code = ExitCode(request.exit_code)
     except click.UsageError as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        click.echo(printable_lines(said.getvalue()), err=True, nl=False)
         code = ExitCode.USAGE
     except click.ClickException as error:
         _say(error.format_message())
@@ -94,9 +98,11 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
 def configure_logging(verbosity: int) -> None:
     """Send the log to stderr: warnings only, with ``-v`` what happens, with ``-vv`` everything."""
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     warnings.showwarning = _show_warning
-    for name in ("finder", "frame_archive", "cluster_store", "pipeline", "analysis", "workflows"):
+    for name in ("finder", "frame_archive", "cluster_store", "guarded_zarr", "pipeline", "analysis", "workflows"):
         logging.getLogger(name).setLevel(level)
     # Of Dask's own log only what a user must act on: a worker that leaves at shutdown is not news.
     for name in ("distributed", "tornado"):
@@ -123,8 +129,15 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object, *
         logging.getLogger("workflows").info("%s: %s", category.__name__, message)
 
 
+class _PrintableFormatter(logging.Formatter):
+    """Lines that a terminal shows as they are, whatever names and attributes are in them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable_lines(super().format(record))
+
+
 def _say(message: str) -> None:
-    click.echo(f"photonflow: {message}", err=True)
+    click.echo(f"photonflow: {printable(message)}", err=True)
 
 
 def _sentence(error: BaseException) -> str:
@@ -135,4 +148,4 @@ def _sentence(error: BaseException) -> str:
 
 def _show_traceback_if_verbose() -> None:
     if logging.getLogger("workflows").isEnabledFor(logging.INFO):
-        traceback.print_exc()
+        click.echo(printable_lines(traceback.format_exc()), err=True, nl=False)

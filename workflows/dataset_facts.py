@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-import zarr
 
-from cluster_store import dataset_status, open_clusters
-from workflows.facts import Fact, Page, Section, human_bytes, sizes, times
+from cluster_store import (
+    DatasetLayout,
+    array_storage,
+    dataset_status,
+    open_clusters,
+    read_attributes,
+    read_layout,
+    read_table,
+)
+from workflows.checksums import checksum_facts
+from workflows.facts import Fact, Page, Section, human_bytes, missing_fact, sizes, times
 
 PARAMETERS = (
     "n_sigma",
@@ -48,17 +56,16 @@ SHOWN_ELSEWHERE = (
 
 def dataset_page(path: str) -> Page:
     """The page of a dataset, complete or not."""
-    group = zarr.open_group(path, mode="r", zarr_format=3)
-    attrs: dict[str, Any] = dict(group.attrs)
+    attrs, layout = read_attributes(path), read_layout(path)
     complete = dataset_status(path) == "complete"
     contents = _clusters(open_clusters(path)) if complete else [Fact("clusters", None, "not known before the end")]
     sections = [
-        Section("clusters", [*_frames(attrs), *contents]),
-        Section("parameters", [_window(attrs), *(Fact(name, attrs[name]) for name in PARAMETERS if name in attrs)]),
+        Section("clusters", [*_frames(attrs, layout), *contents]),
+        Section("parameters", [_window(layout), *(Fact(name, attrs[name]) for name in PARAMETERS if name in attrs)]),
         Section("origin", [Fact(name, attrs[name]) for name in ORIGIN if name in attrs]),
         *(_table(path, "pedestal", "pedestal against the frames", _movement) if complete else ()),
         *(_table(path, "batches", "batches", _batches) if complete else ()),
-        Section("storage", _storage(group)),
+        Section("storage", _storage(path, layout)),
     ]
     known = {*PARAMETERS, *ORIGIN, *SHOWN_ELSEWHERE, "Conventions"}
     others = [Fact(name, value) for name, value in attrs.items() if name not in known]
@@ -67,14 +74,15 @@ def dataset_page(path: str) -> Page:
     return Page("cluster dataset", path, sections, f"import xarray as xr; clusters = xr.open_zarr({path!r})")
 
 
-def _frames(attrs: dict[str, Any]) -> list[Fact]:
-    first, n = attrs["first_frame"], attrs["n_frames"]
+def _frames(attrs: dict[str, Any], layout: DatasetLayout) -> list[Fact]:
+    first, n = layout.first_frame, layout.n_frames
+    status = attrs.get("status")
     where = f"{n:,} (the archive's {first:,} to {first + n - 1:,})" if n else "none"
     return [
-        Fact("title", attrs["title"]),
-        Fact("status", attrs["status"], "complete" if attrs["status"] == "complete" else "not complete"),
+        Fact("title", attrs.get("title")),
+        Fact("status", status, "complete" if status == "complete" else "not complete"),
         Fact("frames", n, where),
-        Fact("frame_shape", attrs["frame_shape"], f"{times(attrs['frame_shape'])} pixels (rows × columns)"),
+        Fact("frame_shape", list(layout.frame_shape), f"{times(layout.frame_shape)} pixels (rows × columns)"),
     ]
 
 
@@ -90,14 +98,13 @@ def _clusters(clusters: xr.Dataset) -> list[Fact]:
     return facts
 
 
-def _window(attrs: dict[str, Any]) -> Fact:
-    return Fact("cluster_size", attrs["cluster_size"], f"{times(attrs['cluster_size'])} pixels (rows × columns)")
+def _window(layout: DatasetLayout) -> Fact:
+    return Fact("cluster_size", list(layout.cluster_size), f"{times(layout.cluster_size)} pixels (rows × columns)")
 
 
 def _table(path: str, name: str, title: str, facts_of: Callable[[xr.Dataset], list[Fact]]) -> list[Section]:
-    try:
-        table = xr.open_zarr(path, group=name).load()
-    except (FileNotFoundError, KeyError):
+    table = read_table(path, name)
+    if table is None:
         return []
     facts = facts_of(table)
     return [Section(title, facts)] if facts else []
@@ -122,7 +129,7 @@ def _movement(table: xr.Dataset) -> list[Fact]:
 
 def _batches(table: xr.Dataset) -> list[Fact]:
     facts = [Fact("batches", table.sizes.get("batch", 0), f"{table.sizes.get('batch', 0):,}")]
-    if "worker_names" in table.attrs:
+    if isinstance(table.attrs.get("worker_names"), list):
         facts.append(Fact("workers", len(table.attrs["worker_names"])))
     for name, variable in table.data_vars.items():
         match variable.attrs.get("units"):
@@ -134,14 +141,12 @@ def _batches(table: xr.Dataset) -> list[Fact]:
     return facts
 
 
-def _storage(group: zarr.Group) -> list[Fact]:
-    arrays = [array for _, array in group.arrays()]
-    tables = [array for _, child in group.groups() for _, array in child.arrays()]
-    stored = sum(array.nbytes_stored() for array in (*arrays, *tables))
-    signal = group["signal"]
-    assert isinstance(signal, zarr.Array)
-    rows = signal.chunks[0]
+def _storage(path: str, layout: DatasetLayout) -> list[Fact]:
+    arrays = array_storage(path)
+    missing = [key for array in arrays for key in array.missing]
     return [
-        *sizes(stored, sum(array.nbytes for array in (*arrays, *tables))),
-        Fact("clusters_a_chunk", rows, f"{rows:,}"),
+        *sizes(sum(array.stored_bytes for array in arrays), sum(array.decoded_bytes for array in arrays)),
+        Fact("clusters_a_chunk", layout.rows_per_chunk, f"{layout.rows_per_chunk:,}"),
+        *checksum_facts({array.name: array.codecs for array in arrays}),
+        missing_fact(missing),
     ]

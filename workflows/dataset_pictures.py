@@ -23,7 +23,7 @@ def draw_dataset(clusters: xr.Dataset, path: str, folder: Path) -> list[str]:
     rows, columns = clusters.attrs["cluster_size"]
     # The name alone: a picture goes further than the folders it was made in.
     origin = f"{Path(path).name} · {rows}×{columns} windows"
-    if "n_sigma" in clusters.attrs:
+    if isinstance(clusters.attrs.get("n_sigma"), int | float):
         origin += f", threshold {clusters.attrs['n_sigma']:g}σ"
     return [
         save(_hit_map(clusters), folder / "hit_map.png", origin),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from workflows.printable import printable
 from workflows.terminal import facts_table, print_table, stdout_console
 
 
@@ -51,7 +52,7 @@ class Page:
     def print(self) -> None:
         """Print the page on stdout."""
         console = stdout_console()
-        console.print(f"{self.kind}  {self.path}", style="bold", markup=False)
+        console.print(printable(f"{self.kind}  {self.path}"), style="bold", markup=False)
         for section in self.sections:
             console.print()
             console.print(section.title, style="bold cyan", markup=False)
@@ -64,9 +65,9 @@ class Page:
             ]
             print_table(console, facts_table(rows, indent=2))
         console.print()
-        console.print(f"open it   {self.open_with}", markup=False)
+        console.print(printable(f"open it   {self.open_with}"), markup=False)
         for picture in self.pictures:
-            console.print(f"picture   {picture}", markup=False)
+            console.print(printable(f"picture   {picture}"), markup=False)
 
 
 def sizes(stored: int, raw: int) -> tuple[Fact, Fact, Fact]:
@@ -91,3 +92,9 @@ def human_bytes(n: float) -> str:
 def times(shape: Sequence[int]) -> str:
     """A shape in words: 400 × 400."""
     return " × ".join(f"{side:,}" for side in shape)
+
+
+def missing_fact(missing: Sequence[str]) -> Fact:
+    """Chunks that are not there, the first three by name."""
+    named = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
+    return Fact("missing_chunks", list(missing), named or "none")

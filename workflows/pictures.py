@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from workflows.printable import printable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -45,7 +47,7 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 def save(figure: Figure, path: Path, origin: str) -> str:
     """Write the picture with a small line that says where it comes from, and return its path."""
-    figure.text(0.995, 0.003, origin, ha="right", va="bottom", fontsize=6, color="0.45")
+    figure.text(0.995, 0.003, printable(origin), parse_math=False, ha="right", va="bottom", fontsize=6, color="0.45")
     figure.savefig(path, dpi=_DPI)
     return str(path)
 

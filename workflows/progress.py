@@ -10,6 +10,8 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from workflows.printable import printable
+
 _PLAIN_LINES = 10
 _LONGEST_SILENCE = 30.0
 
@@ -57,7 +59,7 @@ class RunProgress:
 
     def step(self, text: str) -> None:
         """Say what the run does from now on, such as ``training the pedestal``."""
-        self._text = text
+        self._text = text = printable(text)
         if self._frames == 0:
             self._began = time.monotonic()
         self._progress.update(self._task, description=text)
@@ -94,7 +96,7 @@ class RunProgress:
 
     def _line(self, text: str) -> None:
         self._last_line = time.monotonic()
-        self._console.print(text, markup=False)
+        self._console.print(printable(text), markup=False)
 
 
 def _duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from pipeline import RunResult
 from roofline import ThroughputSummary
+from workflows.printable import printable
 from workflows.terminal import print_table, stdout_console
 
 
@@ -19,8 +20,8 @@ def print_result(result: RunResult) -> None:
     console.print()
     print_table(console, _stages(summary))
     console.print()
-    console.print(f"dataset   {result.out}", markup=False)
-    console.print(f"open it   import xarray as xr; clusters = xr.open_zarr({result.out!r})", markup=False)
+    console.print(printable(f"dataset   {result.out}"), markup=False)
+    console.print(printable(f"open it   import xarray as xr; clusters = xr.open_zarr({result.out!r})"), markup=False)
 
 
 def _totals(summary: ThroughputSummary) -> Table:

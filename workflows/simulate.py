@@ -14,6 +14,7 @@ from frame_archive.simulation import SimulatedDetector
 from pipeline.simulation import simulate_archive
 from workflows.command_line import Interruption, configure_logging, run
 from workflows.option_values import size, widths_at
+from workflows.printable import printable
 from workflows.progress import RunProgress
 
 
@@ -112,8 +113,9 @@ def command(out: str, frames: int, dark: int, **options: Any) -> None:
     rows, columns = archive.frame_shape
     size = _bytes_on_disk(Path(archive.address.path))
     click.echo(
-        f"wrote {out}: {frames:,} frames and {dark:,} darks of {rows}×{columns} pixels, {_readable(size)} on disk\n"
-        f"find its photons with: {_process_command()} {shlex.quote(out)}",
+        f"wrote {printable(out)}: "
+        f"{frames:,} frames and {dark:,} darks of {rows}×{columns} pixels, {_readable(size)} on disk\n"
+        f"find its photons with: {_process_command()} {printable(shlex.quote(out))}",
         err=True,
     )
 

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from workflows.printable import printable
+
 _LONGEST_LINE = 100_000
 
 
@@ -22,7 +24,7 @@ def facts_table(rows: list[tuple[str, str]], indent: int = 0) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in rows:
-        table.add_row(Text(name), Text(text))
+        table.add_row(Text(printable(name)), Text(printable(text)))
     return table
 
 

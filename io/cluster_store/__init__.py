@@ -6,23 +6,28 @@ from cluster_store.lifecycle import create_dataset, finish_dataset
 from cluster_store.opener import open_clusters
 from cluster_store.replacing import require_replaceable
 from cluster_store.schema import FORMAT_VERSION, FrameStatus
-from cluster_store.status import dataset_status, read_layout
-from cluster_store.tables import read_pedestal, write_pedestal, write_table
+from cluster_store.status import dataset_status, read_attributes, read_layout
+from cluster_store.storage import ArrayStorage, array_storage
+from cluster_store.tables import read_pedestal, read_table, write_pedestal, write_table
 from cluster_store.writer import ClusterWriter, Written
 
 __all__ = [
     "FORMAT_VERSION",
+    "ArrayStorage",
     "ClusterWriter",
     "DatasetError",
     "DatasetLayout",
     "FrameStatus",
     "Written",
+    "array_storage",
     "create_dataset",
     "dataset_status",
     "finish_dataset",
     "open_clusters",
+    "read_attributes",
     "read_layout",
     "read_pedestal",
+    "read_table",
     "require_replaceable",
     "write_pedestal",
     "write_table",

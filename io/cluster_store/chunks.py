@@ -1,7 +1,6 @@
 """Which chunks of an array lie in the store."""
 
-from collections.abc import Iterator, Set
-from itertools import product
+from collections.abc import Iterator, Sequence, Set
 
 import zarr
 from zarr.core.metadata import ArrayV3Metadata
@@ -20,9 +19,19 @@ def stored_keys(array: zarr.Array[ArrayV3Metadata]) -> set[str]:
 
 def missing_chunks(array: zarr.Array[ArrayV3Metadata], n_rows: int, stored: Set[str]) -> Iterator[str]:
     """Keys of the chunks that the first `n_rows` rows need and that are not `stored`."""
-    shape = (n_rows, *array.shape[1:])
-    counts = (-(-size // chunk) for size, chunk in zip(shape, array.chunks, strict=True))
-    for chunk in product(*map(range, counts)):
+    shape = (n_rows, *array.shape[1:]) if array.ndim else ()
+    counts = [-(-size // chunk) for size, chunk in zip(shape, array.chunks, strict=True)]
+    for chunk in _grid(counts):
         key = f"{array.store_path.path}/{array.metadata.encode_chunk_key(chunk)}"
         if key not in stored:
             yield key
+
+
+def _grid(counts: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The coordinates of all chunks in order; unlike itertools' product, of any number of them in no memory."""
+    if not counts:
+        yield ()
+        return
+    for first in range(counts[0]):
+        for rest in _grid(counts[1:]):
+            yield (first, *rest)

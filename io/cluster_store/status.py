@@ -78,6 +78,19 @@ def require_known_version(location: str) -> None:
         )
 
 
+def read_attributes(path: StorePath) -> dict[str, Any]:
+    """The attributes of a dataset, complete or not.
+
+    Raises:
+        DatasetError: No dataset of ours lies at `path`.
+    """
+    location = location_of(path)
+    attrs = _root_attributes(location)
+    if attrs is None or attrs.get("format") != FORMAT:
+        raise DatasetError(f"{location} is not a photonflow cluster dataset; give the path of one.")
+    return attrs
+
+
 def read_layout(path: StorePath) -> DatasetLayout:
     """The layout a dataset was created with, complete or not.
 

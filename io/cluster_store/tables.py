@@ -108,6 +108,40 @@ def read_pedestal(path: StorePath) -> "Pedestal":
         return Pedestal(**state)
 
 
+def read_table(path: StorePath, group: str) -> xr.Dataset | None:
+    """The variables of `group` in memory, with their attributes; None if the dataset has no such group.
+
+    Raises:
+        DatasetError: The group is damaged, lacks a chunk, or holds what is no table of numbers.
+    """
+    location = location_of(path)
+    with reading(f"{location}/{group}"):
+        try:
+            found = zarr.open_group(open_store(location), path=group, mode="r", zarr_format=3, use_consolidated=False)
+        except FileNotFoundError:
+            return None
+        return xr.Dataset(
+            {name: _read_variable(location, array) for name, array in sorted(found.arrays())}, attrs=dict(found.attrs)
+        )
+
+
+def _read_variable(location: str, array: "zarr.Array[Any]") -> xr.Variable:
+    with reading(f"{location}/{array.path}"):
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"it holds {array.dtype} values, and a table holds numbers")
+        dims = tuple(str(dim) for dim in array.metadata.to_dict().get("dimension_names") or ())  # type: ignore[union-attr]
+        return xr.Variable(dims, _read_whole(array, location), dict(array.attrs))
+
+
+def _read_whole(array: "zarr.Array[Any]", location: str) -> np.ndarray[Any, Any]:
+    bound_decoding(array)
+    require_holdable(array.nbytes)
+    # Zarr reads a chunk that is not there as zeros.
+    for key in missing_chunks(array, array.shape[0], stored_keys(array)) if array.ndim else ():
+        raise DatasetError(f"{location} lacks the chunk {key}; copy the dataset again, or make it anew with `process`.")
+    return np.asarray(array[...])
+
+
 def _read_plane(group: zarr.Group, name: str, dtype: str, location: str) -> np.ndarray[Any, Any]:
     with reading(f"{location}/{group.path}/{name}"):
         plane = group[name]

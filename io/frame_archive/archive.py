@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from frame_archive.addresses import local_path
 from frame_archive.errors import ArchiveError
 from frame_archive.opening import ArchiveArrays, find_arrays
 from frame_archive.read_use import ReadUse
-from frame_archive.stored_array import MissingChunks
+from frame_archive.stored_array import MissingChunks, StoredArray
 
 DEFAULT_BLOCK_NBYTES = 32 << 20
 
@@ -93,6 +93,18 @@ class FrameArchive:
     def dark(self) -> "zarr.Array[Any] | None":
         """The dark frames (dark_frame, y, x), as a Zarr array, or None if there are none."""
         return None if self._arrays.dark is None else self._arrays.dark.array
+
+    @property
+    def stored_arrays(self) -> Mapping[str, StoredArray]:
+        """The arrays of the archive by what they are: `frames` and, where there are any, `dark` and so on."""
+        arrays = self._arrays
+        found = {
+            "frames": arrays.frames,
+            "dark": arrays.dark,
+            "pixel_mask": arrays.pixel_mask,
+            "frame_number": arrays.frame_number,
+        }
+        return {name: array for name, array in found.items() if array is not None}
 
     @cached_property
     def pixel_mask(self) -> npt.NDArray[np.uint32] | None:

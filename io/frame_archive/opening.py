@@ -57,7 +57,7 @@ def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingC
     if missing_chunks not in ("error", "fill"):
         raise ValueError(f"missing_chunks is 'error' or 'fill', not {missing_chunks!r}")
     store = StoreFolder.of(archive)
-    root = _root(archive)
+    root = root_node(archive)
     if root.kind == "array":
         if frames_path is not None:
             raise ArchiveError(f"{archive} is itself an array, so there is no {frames_path!r} in it: leave it out")
@@ -93,7 +93,12 @@ def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingC
     return ArchiveArrays(stored_frames, **arrays, attrs=attrs, documents=documents)
 
 
-def _root(archive: Path) -> Node:
+def root_node(archive: Path) -> Node:
+    """Return the group or array at the root of the Zarr store at `archive`.
+
+    Raises:
+        ArchiveError: it is no Zarr store.
+    """
     if not archive.exists():
         raise ArchiveError(f"{archive} does not exist: check the path")
     if not archive.is_dir():
@@ -244,6 +249,20 @@ def _check_numbers(archive: Path, path: str, node: Node, frames: Node) -> None:
 
 def _pixels(shape: tuple[int, ...]) -> str:
     return "×".join(map(str, shape)) + " pixels"
+
+
+def open_array(archive: Path, path: str, missing_chunks: MissingChunks) -> StoredArray | None:
+    """Return the array at `path` of the Zarr store at `archive`, or None if there is none.
+
+    Raises:
+        ArchiveError: it is damaged, or stored with a codec that makes objects.
+    """
+    store = StoreFolder.of(archive)
+    node = _node(archive / path, store)
+    if node is None or node.kind != "array":
+        return None
+    _check_safe(str(archive / path), node)
+    return _Opener(archive, store).open(path, node, missing_chunks)
 
 
 @dataclass(frozen=True)

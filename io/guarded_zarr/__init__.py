@@ -3,7 +3,7 @@
 from guarded_zarr.arrays import bound_decoding, codec_names, largest_stored, opened_array, require_holdable
 from guarded_zarr.bounded_codecs import blosc_sizes, require_blosc_length
 from guarded_zarr.errors import GuardError, RefusedError
-from guarded_zarr.files import StoreFolder, read_part
+from guarded_zarr.files import StoreFolder, open_regular, read_part
 from guarded_zarr.metadata_json import (
     METADATA_NAMES,
     cut_short,
@@ -24,6 +24,7 @@ __all__ = [
     "codec_names",
     "cut_short",
     "largest_stored",
+    "open_regular",
     "opened_array",
     "parsed",
     "read_part",

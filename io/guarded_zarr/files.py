@@ -51,14 +51,7 @@ class StoreFolder:
             RefusedError: it is no ordinary file, or a link leads out of the store.
             OSError: it is not there, is a folder, or may not be read.
         """
-        mode = os.stat(path).st_mode  # noqa: PTH116 (a Path would cost as much again, for every chunk)
-        if not stat.S_ISREG(mode):
-            if stat.S_ISDIR(mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-            kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "not a file")
-            raise RefusedError(f"it is {kind}, not a file")
-        # Without waiting, should a pipe have taken its place since.
-        file = FileIO(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+        file = open_regular(path)
         try:
             self._require_inside(path, file.fileno())
         except BaseException:
@@ -89,6 +82,23 @@ class StoreFolder:
             if size > LARGEST_METADATA:
                 raise GuardError(f"it has {size} bytes, and no metadata is longer than {LARGEST_METADATA}")
             return read_part(file, 0, size)
+
+
+def open_regular(path: str) -> FileIO:
+    """Open the ordinary file at `path`, wherever it lies, unbuffered.
+
+    Raises:
+        RefusedError: it is a pipe, a socket or a device.
+        OSError: it is not there, is a folder, or may not be read.
+    """
+    mode = os.stat(path).st_mode  # noqa: PTH116 (a Path would cost as much again, for every chunk)
+    if not stat.S_ISREG(mode):
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "not a file")
+        raise RefusedError(f"it is {kind}, not a file")
+    # Without waiting, should a pipe have taken its place since.
+    return FileIO(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
 
 
 def read_part(file: FileIO, first: int, stop: int) -> bytes:

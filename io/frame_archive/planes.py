@@ -1,0 +1,34 @@
+"""Planes (y, x) in Zarr stores of anybody's: a mask or a pedestal that is given beside an archive."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from frame_archive.opening import open_array, root_node
+from frame_archive.stored_array import MissingChunks, StoredArray
+
+
+def find_plane(
+    path: str | os.PathLike[str], names: Sequence[str], missing_chunks: MissingChunks = "error"
+) -> StoredArray | None:
+    """Return the first array of `names` in the Zarr group at `path`, or the array that lies there itself.
+
+    Args:
+        path: a Zarr store, v2 or v3.
+        names: of the array; none of them is asked for where `path` itself is an array.
+        missing_chunks: what a missing chunk is: an "error", or its fill value ("fill").
+
+    Returns:
+        The array, of which nothing but its metadata has been read; None if the group has none of them.
+
+    Raises:
+        ArchiveError: it is no Zarr store, or it is damaged or stored with a codec that makes objects.
+    """
+    location = Path(path).absolute()
+    if root_node(location).kind == "array":
+        return open_array(location, "", missing_chunks)
+    for name in names:
+        array = open_array(location, name, missing_chunks)
+        if array is not None:
+            return array
+    return None
