@@ -8,6 +8,7 @@ clusters.photons.spectrum().plot()
 """
 
 from analysis.accessor import PhotonsAccessor
+from analysis.interpolation import Interpolation
 from analysis.peaks import Peak, fit_peak
 
-__all__ = ["Peak", "PhotonsAccessor", "fit_peak"]
+__all__ = ["Interpolation", "Peak", "PhotonsAccessor", "fit_peak"]

@@ -4,10 +4,14 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from analysis import eta as etas
+from analysis import interpolation as interpolating
 from analysis import maps, multiplicities, peaks, spectra
 from analysis.binning import DEFAULT_BINS, Binning, Bins
 from analysis.energies import Kind
+from analysis.eta import EtaKind
 from analysis.gain import Map
+from analysis.interpolation import LEARNING_BINS, LEARNING_RANGES, Interpolation, Method
 from analysis.selecting import Selection
 
 
@@ -159,6 +163,92 @@ class PhotonsAccessor(Selection):
             ValueError: `frames` below 1, or no `frame_index`.
         """
         return maps.rate(self._with("frame_index", dims=("cluster", "frame")), frames, self._keep)
+
+    def eta(self, kind: EtaKind = "2x2") -> xr.Dataset:
+        """How the charge of each cluster left is split along both axes; lazy when the dataset is.
+
+        Args:
+            kind: "2x2", "full_2x2", "3x3" or "cross_3x3"; `analysis.eta` has the formulas.
+
+        Returns:
+            `eta_y`, `eta_x`, `energy` (ADU, of the pixels compared) and for the 2×2 kinds `corner`, each (cluster).
+
+        Raises:
+            ValueError: A kind that there is not, or windows below 3×3.
+        """
+        found = etas.eta(self._with("signal"), kind)
+        return found if self._keep is None else found.isel(cluster=np.flatnonzero(self._keep.to_numpy()))
+
+    def eta_histogram(
+        self,
+        kind: EtaKind = "2x2",
+        bins: int = 150,
+        range: tuple[float, float] | None = None,
+        energy_bins: npt.ArrayLike | None = None,
+    ) -> xr.DataArray:
+        """How many clusters have each eta, (eta_y, eta_x), or (energy, eta_y, eta_x) with `energy_bins`.
+
+        Args:
+            kind: Which eta.
+            bins: How many along each axis.
+            range: Lowest and highest eta; those beyond count in the outermost bins.
+            energy_bins: Edges, ADU, of the energy of the pixels compared.
+
+        Raises:
+            ValueError: A kind that there is not, windows below 3×3, or bins that make no sense.
+        """
+        return etas.eta_histogram(self._with("signal"), kind, bins, range, energy_bins, self._keep)
+
+    def interpolation(
+        self,
+        kind: EtaKind = "2x2",
+        method: Method = "rosenblatt",
+        energy_bins: npt.ArrayLike | None = None,
+        bins: int = LEARNING_BINS,
+    ) -> Interpolation:
+        """Learn from these photons, of a flat field, where within a pixel a photon of each eta falls.
+
+        Args:
+            kind: Which eta.
+            method: "rosenblatt" or "marginal"; `analysis.interpolation` explains both.
+            energy_bins: Edges, ADU: learn apart for each, and leave out other energies.
+            bins: Of eta, along each axis.
+
+        Raises:
+            ValueError: A kind or method that there is not, or no clusters to learn from.
+        """
+        limits = LEARNING_RANGES.get(kind)
+        return Interpolation.of(self.eta_histogram(kind, bins, limits, energy_bins), method)
+
+    def positions(self, interpolation: Interpolation) -> xr.Dataset:
+        """Where each photon fell, `y` and `x` (cluster) in fractions of a pixel; lazy when the dataset is.
+
+        Pixel (y, x) covers y ± ½ and x ± ½. NaN for energies that the interpolation was not learned for.
+
+        Raises:
+            ValueError: No `signal`, `y`, `x`.
+        """
+        found = interpolating.positions(self._with("signal", "y", "x"), interpolation)
+        return found if self._keep is None else found.isel(cluster=np.flatnonzero(self._keep.to_numpy()))
+
+    def super_resolved(
+        self, interpolation: Interpolation, factor: int = 10, shape: tuple[int, int] | None = None
+    ) -> xr.DataArray:
+        """An image with pixels `factor` times as fine, (y, x), of photons put where they fell.
+
+        Args:
+            interpolation: From `interpolation()` of a flat field.
+            factor: Parts of a pixel's side.
+            shape: Rows and columns of the detector; left out, the dataset's attribute `frame_shape`.
+
+        Returns:
+            Counts; the attribute `outside` counts photons that have no place in it.
+
+        Raises:
+            ValueError: `factor` below 1, or no shape known.
+        """
+        ds = self._with("signal", "y", "x")
+        return interpolating.super_resolved(ds, interpolation, factor, self.shape(shape), self._keep)
 
     def _binned(
         self, bins: Bins, limits: tuple[float, float] | None, kind: Kind, n: int | None
