@@ -3,7 +3,7 @@
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
 from cluster_store.lifecycle import create_dataset, finish_dataset
-from cluster_store.opener import open_clusters
+from cluster_store.opener import open_clusters, open_dataset
 from cluster_store.replacing import require_replaceable
 from cluster_store.schema import FORMAT_VERSION, FrameStatus
 from cluster_store.status import dataset_status, read_attributes, read_layout
@@ -24,6 +24,7 @@ __all__ = [
     "dataset_status",
     "finish_dataset",
     "open_clusters",
+    "open_dataset",
     "read_attributes",
     "read_layout",
     "read_pedestal",

@@ -7,24 +7,28 @@ from typing import Any
 import numpy as np
 
 from cluster_store.layout import DatasetLayout
-from cluster_store.schema import CONVENTIONS, FORMAT, FORMAT_VERSION
+from cluster_store.schema import ABSENT, CLUSTER_LIST, CONVENTIONS, FORMAT, FORMAT_VERSION
 
 
 def own_attributes(layout: DatasetLayout, run_id: str = "") -> dict[str, Any]:
     """What every dataset says of itself, whatever the run adds."""
-    return {
-        "Conventions": CONVENTIONS,
-        "title": "Photon clusters",
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "status": "running",
-        "first_frame": layout.first_frame,
-        "n_frames": layout.n_frames,
-        "batch_size": layout.batch_size,
-        "frame_shape": list(layout.frame_shape),
-        "cluster_size": list(layout.cluster_size),
-        "signal_dtype": layout.signal_dtype,
-    } | ({"run_id": run_id} if run_id else {})
+    return (
+        {
+            "Conventions": CONVENTIONS,
+            "title": "Photon clusters",
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "status": "running",
+            "first_frame": layout.first_frame,
+            "n_frames": layout.n_frames,
+            "batch_size": layout.batch_size,
+            "frame_shape": list(layout.frame_shape),
+            "cluster_size": list(layout.cluster_size),
+            "signal_dtype": layout.signal_dtype,
+        }
+        | ({} if layout.cluster_list else {CLUSTER_LIST: ABSENT})
+        | ({"run_id": run_id} if run_id else {})
+    )
 
 
 # A run may give its own title; the rest is this package's to say.

@@ -22,6 +22,8 @@ class DatasetLayout:
         signal_dtype: `int32` or `float32`.
         rows_per_chunk: Clusters in one chunk of every array along `cluster`. 0 takes the power of two that brings a
             chunk of `signal` closest to 8 MiB: 262 144 for 3×3.
+        cluster_list: Whether there are arrays along `cluster` at all: without them a dataset tells how many clusters
+            each frame had, and what was counted of them.
 
     Raises:
         ValueError: A size that makes no sense, or another `signal_dtype`.
@@ -34,6 +36,7 @@ class DatasetLayout:
     cluster_size: tuple[int, int]
     signal_dtype: str = "int32"
     rows_per_chunk: int = 0
+    cluster_list: bool = True
 
     def __post_init__(self) -> None:
         for name, least in (("n_frames", 0), ("first_frame", 0), ("batch_size", 1), ("rows_per_chunk", 0)):
@@ -47,7 +50,7 @@ class DatasetLayout:
             raise ValueError(f"signal_dtype is {self.signal_dtype!r}; it must be one of {', '.join(SIGNAL_DTYPES)}.")
         object.__setattr__(self, "frame_shape", tuple(self.frame_shape))
         object.__setattr__(self, "cluster_size", tuple(self.cluster_size))
-        if self.rows_per_chunk == 0:
+        if self.rows_per_chunk == 0 or not self.cluster_list:
             object.__setattr__(self, "rows_per_chunk", _rows_per_chunk(self.cluster_size))
 
     @property

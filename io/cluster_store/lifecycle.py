@@ -53,7 +53,7 @@ def create_dataset(
         for variable in cluster_variables(layout):
             window = layout.cluster_size if variable.name == "signal" else ()
             _create(group, variable, (0, *window), (layout.rows_per_chunk, *window))
-        for variable in frame_variables():
+        for variable in frame_variables(layout):
             _create(group, variable, (layout.n_frames,), (layout.frames_per_chunk,))
         for variable, offsets in window_offsets(layout):
             array = _create(group, variable, (len(offsets),), (len(offsets),))
@@ -73,7 +73,7 @@ def finish_dataset(
     Args:
         path: The dataset.
         layout: The one it was created with.
-        n_clusters: Clusters in the whole run: the length of `cluster`.
+        n_clusters: Clusters in the whole run: the length of `cluster`, where the layout has a list of them.
         attrs: Added to those given at creation, replacing the ones of the same name.
         run_id: The run the dataset has to be of, at first and still at the end; empty: any.
 

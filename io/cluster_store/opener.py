@@ -6,7 +6,7 @@ from cluster_store.arrays import StorePath
 from cluster_store.damage import reading
 from cluster_store.dataset_store import DatasetStore
 from cluster_store.soundness import require_sound
-from cluster_store.status import require_complete
+from cluster_store.status import require_cluster_list, require_complete
 
 
 def open_clusters(path: StorePath) -> xr.Dataset:
@@ -20,8 +20,18 @@ def open_clusters(path: StorePath) -> xr.Dataset:
         `frame_number`, `frame_status` (frame). The clusters of a frame lie together, sorted by (frame, y, x).
 
     Raises:
-        DatasetError: Nothing there, not a dataset of ours, a run that is not complete, a later format, or
-            metadata that is damaged or contradicts itself.
+        DatasetError: Nothing there, not a dataset of ours, a run that is not complete, one without a list of
+            clusters, a later format, or metadata that is damaged or contradicts itself.
+    """
+    require_cluster_list(require_complete(path))
+    return open_dataset(path)
+
+
+def open_dataset(path: StorePath) -> xr.Dataset:
+    """Open a dataset as `open_clusters` does, also one without a list of clusters: it has what lies along `frame`.
+
+    Raises:
+        DatasetError: As for `open_clusters`.
     """
     location = require_complete(path)
     if "://" in location:

@@ -21,8 +21,8 @@ def require_replaceable(path: StorePath) -> None:
     """Make sure that what lies at `path` may be removed for a new dataset; nothing is changed.
 
     Nothing at all or an empty folder will do, and so will a dataset of ours, complete or not, that holds only what
-    this package writes: the metadata, the chunks of its arrays, the groups `pedestal` and `batches`, and what a killed
-    writer left half-written. Takes one listing of the store.
+    this package writes: the metadata, the chunks of its arrays, the groups beside them, and what a killed writer left
+    half-written. Takes one listing of the store.
 
     Raises:
         DatasetError: Something else lies there, a symbolic link does, or a file of someone else's lies inside.

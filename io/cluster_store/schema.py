@@ -33,7 +33,9 @@ class Variable:
 
 
 def cluster_variables(layout: DatasetLayout) -> tuple[Variable, ...]:
-    """The arrays along `cluster`, one row a photon cluster."""
+    """The arrays along `cluster`, one row a photon cluster; none where the layout has no list of them."""
+    if not layout.cluster_list:
+        return ()
     return (
         Variable(
             "frame_index",
@@ -54,15 +56,16 @@ def cluster_variables(layout: DatasetLayout) -> tuple[Variable, ...]:
     )
 
 
-def frame_variables() -> tuple[Variable, ...]:
-    """The arrays along `frame`."""
+def frame_variables(layout: DatasetLayout | None = None) -> tuple[Variable, ...]:
+    """The arrays along `frame`; only where the layout has a list of clusters can `n_clusters` be said to count rows."""
+    # CF 9.3.3, contiguous ragged array: the rows of frame i follow those of the frames before it.
+    ragged = {"sample_dimension": "cluster"} if layout is None or layout.cluster_list else {}
     return (
         Variable(
             "n_clusters",
             ("frame",),
             "uint32",
-            # CF 9.3.3, contiguous ragged array: the rows of frame i follow those of the frames before it.
-            {"long_name": "clusters in the frame", "units": "1", "sample_dimension": "cluster"},
+            {"long_name": "clusters in the frame", "units": "1"} | ragged,
         ),
         Variable(
             "frame_number", ("frame",), "uint64", {"long_name": "the archive's number of the frame", "units": "1"}
@@ -82,6 +85,8 @@ def frame_variables() -> tuple[Variable, ...]:
 
 def window_offsets(layout: DatasetLayout) -> tuple[tuple[Variable, range], ...]:
     """The two small coordinate variables: where each pixel of the window lies, seen from the central one."""
+    if not layout.cluster_list:
+        return ()
     return tuple(
         (
             Variable(name, (name,), "int16", {"long_name": f"{what} offset from the central pixel", "units": "pixel"}),
@@ -96,7 +101,10 @@ ARRAY_NAMES = (
 )  # fmt: skip
 """The arrays of the root group."""
 
-GROUPS = ("pedestal", "batches")
+CLUSTER_LIST, ABSENT = "cluster_list", "absent"
+"""The root attribute that says that there are no arrays along `cluster`."""
+
+GROUPS = ("pedestal", "batches", "products")
 """The groups beside them, whose arrays the run names."""
 
 PEDESTAL_ATTRS: Mapping[str, Mapping[str, str]] = {

@@ -10,7 +10,7 @@ from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
 from cluster_store.run_identity import open_store, root_metadata
-from cluster_store.schema import FORMAT, FORMAT_VERSION
+from cluster_store.schema import ABSENT, CLUSTER_LIST, FORMAT, FORMAT_VERSION
 
 Status = Literal["absent", "foreign", "running", "complete"]
 
@@ -64,6 +64,19 @@ def require_complete(path: StorePath) -> str:
     return location
 
 
+def require_cluster_list(location: str) -> None:
+    """Refuse a finished dataset that tells how many clusters there were, and not which.
+
+    Raises:
+        DatasetError: It has no list of clusters.
+    """
+    if not read_layout(location).cluster_list:
+        raise DatasetError(
+            f"{location} was made without a list of clusters (--no-clusters): xr.open_zarr opens what is known of its "
+            "frames, and with group='products' what was counted; run `process` without --no-clusters for the list."
+        )
+
+
 def require_known_version(location: str) -> None:
     """Refuse a dataset of ours that a later version wrote in another way.
 
@@ -104,8 +117,9 @@ def read_layout(path: StorePath) -> DatasetLayout:
     with reading(location):
         group = zarr.open_group(open_store(location), mode="r", zarr_format=3, use_consolidated=False)
         attrs: dict[str, Any] = dict(group.attrs)
-        frame_index = group["frame_index"]
-        assert isinstance(frame_index, zarr.Array)
+        cluster_list = attrs.get(CLUSTER_LIST) != ABSENT
+        frame_index = group["frame_index"] if cluster_list else None
+        assert frame_index is None or isinstance(frame_index, zarr.Array)
         return DatasetLayout(
             n_frames=attrs["n_frames"],
             first_frame=attrs["first_frame"],
@@ -113,7 +127,8 @@ def read_layout(path: StorePath) -> DatasetLayout:
             frame_shape=tuple(attrs["frame_shape"]),
             cluster_size=tuple(attrs["cluster_size"]),
             signal_dtype=attrs["signal_dtype"],
-            rows_per_chunk=frame_index.chunks[0],
+            rows_per_chunk=0 if frame_index is None else frame_index.chunks[0],
+            cluster_list=cluster_list,
         )
 
 

@@ -28,7 +28,7 @@ def write_table(path: StorePath, group: str, table: xr.Dataset, *, run_id: str =
 
     Args:
         path: A dataset that is not finished.
-        group: `pedestal` or `batches`.
+        group: `pedestal`, `batches` or `products`.
         table: Numeric variables and coordinates with their attributes, small enough for memory.
         run_id: The run the dataset has to be of; empty: any.
 

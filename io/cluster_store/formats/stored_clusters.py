@@ -16,7 +16,7 @@ from cluster_store.dataset_store import DatasetStore
 from cluster_store.errors import DatasetError
 from cluster_store.schema import cluster_variables, frame_variables
 from cluster_store.soundness import require_sound
-from cluster_store.status import read_layout, require_complete
+from cluster_store.status import read_layout, require_cluster_list, require_complete
 
 ROWS_AT_ONCE = 1 << 19
 """About how many clusters a block holds at most: 23 MB of 3×3 windows."""
@@ -73,11 +73,12 @@ class StoredClusters:
     """A finished dataset, to be read from its first cluster to its last.
 
     Raises:
-        DatasetError: Not a finished dataset of ours, or one that lacks chunks.
+        DatasetError: Not a finished dataset of ours with a list of clusters, or one that lacks chunks.
     """
 
     def __init__(self, path: StorePath) -> None:
         self.location = require_complete(path)
+        require_cluster_list(self.location)
         self.layout = read_layout(path)
         # What is damaged is then an error that names the file.
         is_local = "://" not in self.location
