@@ -8,7 +8,22 @@ clusters.photons.spectrum().plot()
 """
 
 from analysis.accessor import PhotonsAccessor
+from analysis.calibration import calibrate, noise
+from analysis.gain_map import gain_map
 from analysis.interpolation import Interpolation
+from analysis.line_fits import fit_line
 from analysis.peaks import Peak, fit_peak
+from analysis.xray_lines import KLines, k_lines
 
-__all__ = ["Interpolation", "Peak", "PhotonsAccessor", "fit_peak"]
+__all__ = [
+    "Interpolation",
+    "KLines",
+    "Peak",
+    "PhotonsAccessor",
+    "calibrate",
+    "fit_line",
+    "fit_peak",
+    "gain_map",
+    "k_lines",
+    "noise",
+]

@@ -5,14 +5,16 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis import eta as etas
+from analysis import gain_map, line_fits, maps, multiplicities, peaks, spectra
 from analysis import interpolation as interpolating
-from analysis import maps, multiplicities, peaks, spectra
 from analysis.binning import DEFAULT_BINS, Binning, Bins
 from analysis.energies import Kind
 from analysis.eta import EtaKind
 from analysis.gain import Map
 from analysis.interpolation import LEARNING_BINS, LEARNING_RANGES, Interpolation, Method
+from analysis.line_fits import Ratio, Shape
 from analysis.selecting import Selection
+from analysis.xray_lines import KLines
 
 
 @xr.register_dataset_accessor("photons")  # type: ignore[no-untyped-call]
@@ -144,6 +146,42 @@ class PhotonsAccessor(Selection):
             ValueError: No peak there, or no `signal`.
         """
         return peaks.fit_peak(self.spectrum(bins, range))
+
+    def fit_line(
+        self,
+        lines: KLines | str | None = None,
+        bins: Bins = DEFAULT_BINS,
+        range: tuple[float, float] | None = None,
+        *,
+        shape: Shape = "step",
+        ratio: Ratio = "known",
+        energy: Kind = "sum",
+    ) -> xr.Dataset:
+        """The highest peak of the spectrum, or Kα and Kβ of an element, fitted: see ``analysis.fit_line``.
+
+        Raises:
+            ValueError: No peak there, or no `signal`.
+        """
+        return line_fits.fit_line(self.spectrum(bins, range, energy), lines, shape, ratio=ratio)
+
+    def gain_map(
+        self,
+        lines: KLines | str,
+        bins: int,
+        range: tuple[float, float],
+        *,
+        shape: Shape = "step",
+        ratio: Ratio = "known",
+        energy: Kind = "sum",
+        min_clusters: int = 30,
+    ) -> xr.Dataset:
+        """The gain of every pixel from Kα and Kβ of an element: see ``analysis.gain_map``.
+
+        Raises:
+            ValueError: The spectrum of all pixels has no peak, no `signal`, or no shape known.
+        """
+        spectra_of_pixels = self.pixel_spectra(bins, range, energy)
+        return gain_map.gain_map(spectra_of_pixels, lines, shape, ratio=ratio, min_clusters=min_clusters)
 
     def hit_map(self, shape: tuple[int, int] | None = None) -> xr.DataArray:
         """How many clusters each pixel is the centre of, (y, x).

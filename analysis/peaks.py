@@ -1,105 +1,64 @@
-"""Where a spectrum peaks."""
+"""The highest peak of a spectrum, whatever makes it."""
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-# So many clusters under the smoothing window make the highest point a peak and not a fluctuation.
-_CLUSTERS_FOR_A_TOP = 400
-_ROUNDS = 8
-_NEWTON_STEPS = 25
+from analysis.line_fits import bin_edges, fit_line
+from analysis.peak_top import find_top
+
+# Shared charge lies on one side, a second line often on the other, from some 2 sigma on.
+_REACH_BELOW = 4.0
 
 
 @dataclass(frozen=True)
 class Peak:
-    """A Gaussian fitted to the top of a peak.
+    """A Gaussian on the shelf of shared charge.
 
     Attributes:
         position: The centre, ADU.
         position_error: Its statistical standard error, ADU.
-        sigma: The standard deviation of the top, ADU.
+        sigma: The standard deviation, ADU.
+        sigma_error: Its statistical standard error, ADU; NaN where only the top could be fitted.
         height: Clusters a bin at the centre.
     """
 
     position: float
     position_error: float
     sigma: float
+    sigma_error: float
     height: float
 
 
 def fit_peak(spectrum: xr.DataArray, limits: tuple[float, float] | None = None, reach: float = 1.2) -> Peak:
-    """Fit a Gaussian to the top of the highest peak.
+    """Fit the highest peak of a spectrum, taking nothing for known: a Gaussian with a shelf on its left.
 
-    The logarithm of a Gaussian is a parabola; its coefficients are those of greatest likelihood for Poisson counts, so
-    that bins of few or no clusters count for what they are. First over what stands above half the height around the
-    top, then again over `reach` standard deviations around the centre found, until the bins stay the same: shared
-    charge makes a tail to the left of a photon peak that must not pull at it.
+    The fit goes `reach` standard deviations beyond the centre, so that Kβ pulls little at Kα, and four below it. Where
+    that is not possible, as with very few clusters, the top of the peak alone is fitted. For lines of known energies
+    use ``fit_line``.
 
     Args:
         spectrum: Counts over the coordinate `energy` (ADU, equal bins).
-        limits: Look for the top between these energies only, ADU.
-        reach: How far the fit goes from the centre, in standard deviations.
+        limits: Look for the peak between these energies only, ADU.
+        reach: How far the fit goes beyond the centre, in standard deviations.
 
     Raises:
         ValueError: No peak there: fewer than three filled bins around the top, or no maximum between its sides.
     """
     chosen = spectrum if limits is None else spectrum.sel(energy=slice(*limits))
     energy = chosen["energy"].to_numpy().astype(np.float64)
-    counts = chosen.to_numpy().astype(np.float64)
-    if len(energy) < 3 or counts.max() <= 0:
-        raise ValueError("There is no peak to fit: fewer than three bins, or no clusters in them.")
-    bins = _top(counts)
-    fit = None
-    for _ in range(_ROUNDS):
-        fit = _fit(energy[bins], counts[bins])
-        near = np.flatnonzero(np.abs(energy - fit.position) <= max(reach * fit.sigma, 1.5 * (energy[1] - energy[0])))
-        if len(near) < 3 or np.array_equal(near, bins):
-            break
-        bins = near
-    assert fit is not None
-    if not energy[0] <= fit.position <= energy[-1]:
-        raise ValueError(f"There is no peak between {energy[0]:g} and {energy[-1]:g} ADU: the counts rise to one side.")
-    return fit
-
-
-def _top(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    """The bins around the highest one that stand above half of it, at least three; smoothed no more than needed."""
-    smooth, width = counts, 1
-    while smooth.max() * width < _CLUSTERS_FOR_A_TOP and 2 * width + 1 <= len(counts) // 8:
-        width = 2 * width + 1
-        smooth = np.convolve(counts, np.full(width, 1 / width), mode="same")
-    top = int(np.argmax(smooth))
-    low = np.flatnonzero(smooth[:top] < smooth[top] / 2)
-    high = np.flatnonzero(smooth[top:] < smooth[top] / 2)
-    first = int(low[-1]) + 1 if len(low) else 0
-    last = top + int(high[0]) - 1 if len(high) else len(counts) - 1
-    return np.arange(max(0, min(first, top - 1)), min(len(counts), max(last, top + 1) + 1))
-
-
-def _fit(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]) -> Peak:
-    """Maximum likelihood of Poisson counts whose logarithm is a parabola, by iteratively reweighted least squares."""
-    if (counts > 0).sum() < 3:
-        raise ValueError("There is no peak to fit: fewer than three bins around the top hold clusters.")
-    middle, scale = (energy[0] + energy[-1]) / 2, (energy[-1] - energy[0]) / 2
-    u = (energy - middle) / scale
-    design = np.stack([np.ones_like(u), u, u * u], axis=1)
-    expected = counts + 0.5
-    for _ in range(_NEWTON_STEPS):
-        normal = design.T @ (design * expected[:, None])
-        working = np.log(expected) + (counts - expected) / expected
-        parabola = np.linalg.solve(normal, design.T @ (expected * working))
-        previous, expected = expected, np.exp(np.clip(design @ parabola, -30, 60))
-        if np.allclose(expected, previous, rtol=1e-9):
-            break
-    a, b, c = parabola
-    if c >= 0:
-        raise ValueError(f"There is no peak near {middle:g} ADU: the counts have no maximum there.")
-    slope = np.array([0.0, -1 / (2 * c), b / (2 * c * c)])  # of the centre -b/2c by a, b, c
+    top = find_top(energy, chosen.to_numpy().astype(np.float64), reach)
+    span = (top.position - _REACH_BELOW * top.sigma, top.position + reach * top.sigma)
+    try:
+        fit = fit_line(chosen, shape="step", limits=span)
+    except ValueError:
+        return Peak(top.position, top.position_error, top.sigma, float("nan"), top.height)
+    width = np.diff(bin_edges(chosen)[:2])[0]
     return Peak(
-        position=float(middle - scale * b / (2 * c)),
-        position_error=float(scale * np.sqrt(slope @ np.linalg.inv(normal) @ slope)),
-        sigma=float(scale * np.sqrt(-1 / (2 * c))),
-        height=float(np.exp(a - b * b / (4 * c))),
+        position=float(fit.position),
+        position_error=float(fit.position_error),
+        sigma=float(fit.sigma),
+        sigma_error=float(fit.sigma_error),
+        height=float(fit.counts * width / (fit.sigma * np.sqrt(2 * np.pi))),
     )
