@@ -200,6 +200,8 @@ class PhotonsAccessor(Selection):
         Raises:
             ValueError: `frames` below 1, or no `frame_index`.
         """
+        if self._ds.attrs.get("cluster_list") == "absent":
+            return maps.rate(self._with("n_clusters", dims=("frame",)), frames)
         return maps.rate(self._with("frame_index", dims=("cluster", "frame")), frames, self._keep)
 
     def eta(self, kind: EtaKind = "2x2") -> xr.Dataset:

@@ -52,7 +52,12 @@ def rate(ds: xr.Dataset, frames: int = 1, keep: xr.DataArray | None = None) -> x
 
 
 def counts_hold(ds: xr.Dataset) -> bool:
-    """Whether `n_clusters` counts the clusters that the dataset has, and not those of which they were selected."""
+    """Whether `n_clusters` counts the clusters that the dataset has, and not those of which they were selected.
+
+    A dataset without a list of clusters has those that it counts.
+    """
+    if "cluster" not in ds.sizes:
+        return "n_clusters" in ds
     return "n_clusters" in ds and int(ds["n_clusters"].sum(dtype=np.int64)) == ds.sizes["cluster"]
 
 

@@ -12,7 +12,7 @@ from cluster_store import (
     DatasetLayout,
     array_storage,
     dataset_status,
-    open_clusters,
+    open_dataset,
     read_attributes,
     read_layout,
     read_table,
@@ -51,6 +51,7 @@ SHOWN_ELSEWHERE = (
     "cluster_size",
     "format",
     "format_version",
+    "cluster_list",
 )
 
 
@@ -58,12 +59,13 @@ def dataset_page(path: str) -> Page:
     """The page of a dataset, complete or not."""
     attrs, layout = read_attributes(path), read_layout(path)
     complete = dataset_status(path) == "complete"
-    contents = _clusters(open_clusters(path)) if complete else [Fact("clusters", None, "not known before the end")]
+    contents = _clusters(open_dataset(path)) if complete else [Fact("clusters", None, "not known before the end")]
     sections = [
         Section("clusters", [*_frames(attrs, layout), *contents]),
         Section("parameters", [_window(layout), *(Fact(name, attrs[name]) for name in PARAMETERS if name in attrs)]),
         Section("origin", [Fact(name, attrs[name]) for name in ORIGIN if name in attrs]),
         *(_table(path, "pedestal", "pedestal against the frames", _movement) if complete else ()),
+        *(_table(path, "products", "products", _products) if complete else ()),
         *(_table(path, "batches", "batches", _batches) if complete else ()),
         Section("storage", _storage(path, layout)),
     ]
@@ -71,7 +73,10 @@ def dataset_page(path: str) -> Page:
     others = [Fact(name, value) for name, value in attrs.items() if name not in known]
     if others:
         sections.append(Section("other attributes", others, as_named=True))
-    return Page("cluster dataset", path, sections, f"import xarray as xr; clusters = xr.open_zarr({path!r})")
+    opening = f"clusters = xr.open_zarr({path!r})"
+    if not layout.cluster_list:
+        opening = f"products = xr.open_zarr({path!r}, group='products')"
+    return Page("cluster dataset", path, sections, f"import xarray as xr; {opening}")
 
 
 def _frames(attrs: dict[str, Any], layout: DatasetLayout) -> list[Fact]:
@@ -87,9 +92,10 @@ def _frames(attrs: dict[str, Any], layout: DatasetLayout) -> list[Fact]:
 
 
 def _clusters(clusters: xr.Dataset) -> list[Fact]:
-    n = clusters.sizes["cluster"]
-    facts = [Fact("clusters", n, f"{n:,}")]
     counts = clusters.n_clusters.to_numpy()
+    n = int(counts.sum(dtype=np.int64))
+    listed = "cluster" in clusters.sizes
+    facts = [Fact("clusters", n, f"{n:,}" if listed else f"{n:,}, counted and not listed (--no-clusters)")]
     if len(counts):
         low, high, mean = int(counts.min()), int(counts.max()), float(counts.mean())
         facts.append(Fact("clusters_a_frame", mean, f"{mean:,.1f} ({low:,} to {high:,})"))
@@ -127,6 +133,16 @@ def _movement(table: xr.Dataset) -> list[Fact]:
     return facts
 
 
+def _products(table: xr.Dataset) -> list[Fact]:
+    facts = []
+    for name, product in table.data_vars.items():
+        counted = int(product.sum(dtype=np.int64))
+        outside = sum(int(product.attrs.get(side, 0)) for side in ("below", "above", "outside"))
+        beyond = f", {outside:,} beyond" if outside else ""
+        facts.append(Fact(str(name), counted, f"{times(product.shape)} bins, {counted:,} clusters{beyond}"))
+    return facts
+
+
 def _batches(table: xr.Dataset) -> list[Fact]:
     facts = [Fact("batches", table.sizes.get("batch", 0), f"{table.sizes.get('batch', 0):,}")]
     if isinstance(table.attrs.get("worker_names"), list):
@@ -144,9 +160,10 @@ def _batches(table: xr.Dataset) -> list[Fact]:
 def _storage(path: str, layout: DatasetLayout) -> list[Fact]:
     arrays = array_storage(path)
     missing = [key for array in arrays for key in array.missing]
+    rows = layout.rows_per_chunk
     return [
         *sizes(sum(array.stored_bytes for array in arrays), sum(array.decoded_bytes for array in arrays)),
-        Fact("clusters_a_chunk", layout.rows_per_chunk, f"{layout.rows_per_chunk:,}"),
+        *([Fact("clusters_a_chunk", rows, f"{rows:,}")] if layout.cluster_list else ()),
         *checksum_facts({array.name: array.codecs for array in arrays}),
         missing_fact(missing),
     ]

@@ -16,25 +16,56 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS_OF_RATE = 300
+POINTS_OF_SPECTRUM = 300
 
 
-def draw_dataset(clusters: xr.Dataset, path: str, folder: Path) -> list[str]:
-    """Draw `hit_map.png`, `spectrum.png` and `rate.png` into `folder` and return their paths."""
+def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dataset | None = None) -> list[str]:
+    """Draw `hit_map.png`, `spectrum.png` and `rate.png` into `folder` and return their paths.
+
+    Without a list of clusters the first two are those of `products` that were counted.
+    """
     rows, columns = clusters.attrs["cluster_size"]
     # The name alone: a picture goes further than the folders it was made in.
     origin = f"{Path(path).name} · {rows}×{columns} windows"
     if isinstance(clusters.attrs.get("n_sigma"), int | float):
         origin += f", threshold {clusters.attrs['n_sigma']:g}σ"
-    return [
-        save(_hit_map(clusters), folder / "hit_map.png", origin),
-        save(_spectrum(clusters), folder / "spectrum.png", origin),
-        save(_rate(clusters), folder / "rate.png", origin),
-    ]
+    n = n_clusters(clusters)
+    if "cluster" in clusters.sizes:
+        bins = min(500, 8 + int(8 * n ** (1 / 3)))  # few clusters: few bins
+        hits, spectrum = clusters.photons.hit_map(), clusters.photons.spectrum(bins=bins)
+    else:
+        counted = xr.Dataset() if products is None else products
+        hits, spectrum = counted.get("hit_map"), _coarser(counted.get("spectrum"))
+    figures = {
+        "hit_map.png": None if hits is None else _hit_map(hits, n, clusters.sizes["frame"]),
+        "spectrum.png": None if spectrum is None else _spectrum(spectrum, n, (rows, columns)),
+        "rate.png": _rate(clusters),
+    }
+    return [save(figure, folder / name, origin) for name, figure in figures.items() if figure is not None]
 
 
-def _hit_map(clusters: xr.Dataset) -> Figure:
-    hits = clusters.photons.hit_map()
-    n, frames = clusters.sizes["cluster"], clusters.sizes["frame"]
+def n_clusters(clusters: xr.Dataset) -> int:
+    """How many clusters were found, whether they are listed or not."""
+    return int(clusters["n_clusters"].sum(dtype=np.int64))
+
+
+def _coarser(spectrum: xr.DataArray | None) -> xr.DataArray | None:
+    """A spectrum counted in fine bins, up to where nearly all clusters are, in bins that a picture shows."""
+    if spectrum is None:
+        return None
+    total = np.cumsum(spectrum.to_numpy())
+    end = 1 + int(np.searchsorted(total, 0.995 * total[-1]) * 1.1)
+    together = -(-min(end, spectrum.size) // POINTS_OF_SPECTRUM)
+    n_bins = -(-min(end, spectrum.size) // together)
+    shown = spectrum[: n_bins * together].coarsen(energy=together, boundary="trim").sum()
+    width = int(spectrum.attrs["bin_width"]) * together
+    above = int(spectrum.attrs["above"]) + int(spectrum.sum()) - int(shown.sum())
+    return shown.assign_attrs(
+        spectrum.attrs | {"bin_width": width, "above": above, "long_name": f"clusters per {width} ADU"}
+    )
+
+
+def _hit_map(hits: xr.DataArray, n: int, frames: int) -> Figure:
     return pixel_map(
         hits.to_numpy().astype(np.float64),
         f"Hit map: {n:,} cluster{'s' * (n != 1)} in {frames:,} frame{'s' * (frames != 1)}",
@@ -43,10 +74,8 @@ def _hit_map(clusters: xr.Dataset) -> Figure:
     )
 
 
-def _spectrum(clusters: xr.Dataset) -> Figure:
-    n = clusters.sizes["cluster"]
-    spectrum = clusters.photons.spectrum(bins=min(500, 8 + int(8 * n ** (1 / 3))))  # few clusters: few bins
-    rows, columns = clusters.attrs["cluster_size"]
+def _spectrum(spectrum: xr.DataArray, n: int, window: tuple[int, int]) -> Figure:
+    rows, columns = window
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = new_figure(7.2, 4.6)
@@ -98,7 +127,7 @@ def _rate(clusters: xr.Dataset) -> Figure:
     axes.set_title("Clusters a frame" + (f", mean of every {frames:,} frames" if frames > 1 else ""))
     axes.set_xlabel("frame, counted from the archive's first")
     axes.set_ylabel("clusters a frame")
-    if clusters.sizes["cluster"] == 0 or not np.isfinite(rate).any():
+    if n_clusters(clusters) == 0 or not np.isfinite(rate).any():
         _say(axes, "no clusters")
     else:
         mean = float(clusters.photons.rate(n_frames)[0])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cluster_store import dataset_status, open_clusters
+from cluster_store import dataset_status, open_dataset, read_table
 from frame_archive import ArchiveError, FrameArchive
 from workflows.archive_facts import archive_page
 from workflows.command_line import configure_logging, run
@@ -52,7 +52,8 @@ def _inspect(path: str, frames_path: str | None, folder: str | None) -> Page:
         if folder is not None:
             from workflows.dataset_pictures import draw_dataset
 
-            page.pictures.extend(draw_dataset(open_clusters(path), location, _made(folder)))
+            pictures = draw_dataset(open_dataset(path), location, _made(folder), read_table(path, "products"))
+            page.pictures.extend(pictures)
         return page
     try:
         archive = FrameArchive.open(path, frames_path)

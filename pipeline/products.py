@@ -1,0 +1,168 @@
+"""What the client adds up of a run's products, kept beside the dataset so that a broken-off run can go on.
+
+Counts of batches add up to the same in any order, but a sum does not tell what is in it. So the file that holds it also
+says of which batches it is: a batch is in the sum once, however often it is found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from finder.products import ProductOptions, Products
+
+FILE_NAME = "products.npz"
+# What is lost of the sum with a client that is killed, and has to be found again.
+SECONDS_BETWEEN_SAVES = 10.0
+
+
+class ProductTotals:
+    """The sum of the products of all batches of a run so far.
+
+    Args:
+        options: What is counted.
+        frame_shape: Rows and columns of the detector.
+        folder: Where the sum is kept; it exists by the first `save`.
+        origin: The run that began it: a sum of another is not gone on with.
+    """
+
+    def __init__(self, options: ProductOptions, frame_shape: tuple[int, int], folder: Path, origin: str) -> None:
+        self._options = options
+        self._frame_shape = frame_shape
+        self._path = folder / FILE_NAME
+        self._origin = origin
+        self._saved = time.monotonic()
+        self.clear()
+
+    @property
+    def batches(self) -> Collection[int]:
+        """The batches that are in the sum."""
+        return self._batches
+
+    def clear(self) -> None:
+        """Begin anew with no batch; the file stays as it is until `save`."""
+        self.products = Products.zeros(self._options, self._frame_shape)
+        self._batches: set[int] = set()
+
+    def add(self, batch: int, products: Products) -> None:
+        """Add a batch, unless it is in the sum already; now and then, the sum is saved."""
+        if batch not in self._batches:
+            self.products.add(products)
+            self._batches.add(batch)
+            if time.monotonic() - self._saved > SECONDS_BETWEEN_SAVES:
+                self.save()
+
+    def save(self) -> None:
+        """Write the sum to its file, whole or not at all.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        if not self._options.names:
+            return
+        half_written = self._path.with_name(f"{FILE_NAME}.{uuid.uuid4().hex}.partial")
+        try:
+            with half_written.open("wb") as file:
+                np.savez(
+                    file,
+                    origin=np.array(self._origin),
+                    batches=np.array(sorted(self._batches), np.int64),
+                    spectrum=self.products.spectrum,
+                    hit_map=self.products.hit_map,
+                    eta=self.products.eta,
+                )
+                file.flush()
+                os.fsync(file.fileno())
+            half_written.replace(self._path)
+        finally:
+            with contextlib.suppress(OSError):
+                half_written.unlink(missing_ok=True)
+        self._saved = time.monotonic()
+
+    def load(self, known: Collection[int]) -> None:
+        """Take up the sum that an earlier run left, if there is one that is whole, of the same kind and origin.
+
+        Args:
+            known: The batches of which something is known; a sum with any other in it is left alone.
+        """
+        self.clear()
+        with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            # Whatever is wrong with the file, no batch is in it.
+            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                found = {name: np.asarray(archive[name]) for name in archive.files}
+            products = Products(found["spectrum"], found["hit_map"], found["eta"])
+            batches = set(found["batches"].tolist())
+            is_ours = str(found["origin"]) == self._origin and batches <= set(known)
+            if is_ours and [_form(array) for array in products.arrays] == [
+                _form(array) for array in self.products.arrays
+            ]:
+                self.products, self._batches = products, batches
+
+
+def products_table(products: Products, options: ProductOptions) -> xr.Dataset:
+    """The products as xarray opens them from the dataset's group `products`.
+
+    Returns:
+        `spectrum` (energy), `hit_map` (y, x), `eta` (eta_y, eta_x), int64, of those that were counted.
+    """
+    table = xr.Dataset()
+    if "spectrum" in options.names:
+        bins = options.spectrum
+        counts = products.spectrum
+        table["spectrum"] = xr.DataArray(
+            counts[:-2],
+            coords={"energy": _axis("energy", bins.centres, "cluster energy", "ADU")},
+            dims="energy",
+            attrs={
+                "long_name": f"clusters per {bins.width} ADU",
+                "units": "count",
+                "bin_width": bins.width,
+                "below": int(counts[-2]),
+                "above": int(counts[-1]),
+            },
+        )
+    if "hitmap" in options.names:
+        rows, columns = (np.arange(side) for side in products.hit_map.shape)
+        table["hit_map"] = xr.DataArray(
+            products.hit_map,
+            coords={"y": _axis("y", rows, "row", "pixel"), "x": _axis("x", columns, "column", "pixel")},
+            dims=("y", "x"),
+            attrs={"long_name": "clusters a pixel", "units": "count"},
+        )
+    if "eta" in options.names:
+        n = options.eta_bins
+        centres = -0.25 + 1.5 * (np.arange(n) + 0.5) / n
+        table["eta"] = xr.DataArray(
+            products.eta[:-1].reshape(n, n),
+            coords={
+                "eta_y": _axis("eta_y", centres, "eta along rows", "1"),
+                "eta_x": _axis("eta_x", centres, "eta along columns", "1"),
+            },
+            dims=("eta_y", "eta_x"),
+            attrs={
+                "long_name": "clusters a bin of eta 2x2",
+                "units": "count",
+                "eta": "2x2",
+                "eta_range": [-0.25, 1.25],
+                "outside": int(products.eta[-1]),
+            },
+        )
+    return table
+
+
+def _axis(dim: str, values: npt.NDArray[Any], long_name: str, units: str) -> xr.Variable:
+    return xr.Variable(dim, values, {"long_name": long_name, "units": units})
+
+
+def _form(array: npt.NDArray[Any]) -> tuple[tuple[int, ...], str]:
+    return array.shape, array.dtype.str
