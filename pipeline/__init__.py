@@ -1,6 +1,7 @@
 """From an archive to a cluster dataset, on the workers of a Dask cluster."""
 
 from pipeline.clusters import ClusterConfig, open_cluster
+from pipeline.dark_problems import WrongDarksWarning
 from pipeline.errors import BatchError, ClusterUnavailableError, RunError
 from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.processing import process
@@ -17,6 +18,7 @@ __all__ = [
     "RunProgress",
     "RunResult",
     "StalePedestalWarning",
+    "WrongDarksWarning",
     "execute",
     "open_cluster",
     "prepare",

@@ -10,7 +10,7 @@ import numpy as np
 
 from finder import DarkSums, Pedestal, open_finder, rounded
 from finder.false_clusters import expected_false_clusters
-from finder.pixel_mask import masked_pixels
+from pipeline.dark_problems import masked_in, problems_of_sample
 from pipeline.found import narrowed
 from pipeline.pedestal_source import ReadyPedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun
@@ -32,6 +32,7 @@ class Forecast:
         frames_tried: How many frames that is known from.
         false_clusters_a_frame: Clusters in a frame that Gaussian noise alone makes at this threshold, window and number
             of darks (see :mod:`finder.false_clusters`): the mean over a batch.
+        dark_problems: What is wrong with the darks, a sentence each (see :mod:`pipeline.dark_problems`).
         read_bytes: Bytes stored of the chunks to be read.
         decoded_bytes: Bytes of the frames once decoded.
         write_bytes: Bytes of the clusters before they are encoded.
@@ -41,6 +42,7 @@ class Forecast:
     clusters_a_frame: float
     frames_tried: int
     false_clusters_a_frame: float
+    dark_problems: list[str]
     read_bytes: int
     decoded_bytes: int
     write_bytes: int
@@ -70,6 +72,7 @@ def forecast(prepared: PreparedRun) -> Forecast:
         clusters_a_frame=clusters_a_frame,
         frames_tried=len(frames),
         false_clusters_a_frame=_false_clusters(prepared),
+        dark_problems=problems_of_sample(prepared),
         read_bytes=archive.stored_bytes(plan.first_frame, plan.stop_frame),
         decoded_bytes=plan.n_frames * archive.frame_nbytes,
         write_bytes=round(clusters_a_frame * plan.n_frames * written),
@@ -81,13 +84,13 @@ def forecast(prepared: PreparedRun) -> Forecast:
 
 
 def _false_clusters(prepared: PreparedRun) -> float:
-    source, mask, shape = prepared.pedestal, prepared.pixel_mask, prepared.archive.frame_shape
+    source = prepared.pedestal
     expected = expected_false_clusters(
         prepared.options.parameters,
-        shape,
+        prepared.archive.frame_shape,
         # How many darks a ready pedestal was made of is not known: it is taken as exact.
         None if isinstance(source, ReadyPedestal) else source.n_frames,
-        None if mask is None else masked_pixels(mask, shape),
+        masked_in(prepared),
         n_frames=min(prepared.plan.batch_size, prepared.plan.n_frames),
     )
     return expected.a_frame

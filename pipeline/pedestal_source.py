@@ -15,6 +15,7 @@ from distributed import Client, KilledWorker, as_completed
 
 from cluster_store import dataset_status, read_pedestal
 from finder import DarkSums, Pedestal
+from finder.dark_quality import GROUPS, DarkBlock, DarkQuality, mean_and_noise, quality_of_darks
 from frame_archive import ArchiveAddress, ArchiveError, FrameArchive, find_plane
 from guarded_zarr import RefusedError
 from pipeline.clusters import next_done
@@ -72,6 +73,21 @@ class ReadyPedestal:
 PedestalSource = DarkFrames | ReadyPedestal
 
 
+@dataclass(frozen=True, eq=False)
+class TrainedPedestal:
+    """A run's pedestal, and what is known of the darks that it was trained on.
+
+    Args:
+        pedestal: The pedestal.
+        dark_noise: The noise of the darks as they are (y, x), ADU; of a ready pedestal, its own.
+        quality: Of the darks; None for a pedestal that came ready.
+    """
+
+    pedestal: Pedestal
+    dark_noise: npt.NDArray[np.floating[Any]]
+    quality: DarkQuality | None
+
+
 def find_pedestal(wanted: str | Pedestal | None, archive: FrameArchive, n_samples: int) -> PedestalSource:
     """Find out what a run's pedestal is to come from, and that it fits the archive.
 
@@ -98,25 +114,34 @@ def find_pedestal(wanted: str | Pedestal | None, archive: FrameArchive, n_sample
     return source
 
 
-def train_pedestal(source: PedestalSource, n_samples: int, client: Client) -> Pedestal:
+def train_pedestal(
+    source: PedestalSource, n_samples: int, client: Client, masked: npt.NDArray[np.bool_] | None = None
+) -> TrainedPedestal:
     """The pedestal itself; dark frames are added up in blocks on the workers, exactly, in any order.
+
+    Args:
+        source: Where it comes from.
+        n_samples: Memory of the running pedestal.
+        client: The cluster.
+        masked: bool (y, x), True where masked: such pixels say nothing of the darks' quality.
 
     Raises:
         RunError: Dark frames can't be read.
     """
     if isinstance(source, ReadyPedestal):
-        return source.pedestal
+        return TrainedPedestal(source.pedestal, source.pedestal.noise, None)
     archive = source.address.open()
-    block = max(_BLOCK_BYTES // archive.frame_nbytes, 1)
+    # Not so few blocks that the darks could not be compared with each other.
+    block = max(min(_BLOCK_BYTES // archive.frame_nbytes, -(-source.n_frames // GROUPS)), 1)
     starts = range(0, source.n_frames, block)
     parts = [
         client.submit(_sum_block, source, start, min(start + block, source.n_frames), retries=2, pure=False)
         for start in starts
     ]
-    total = client.submit(_add_up, parts, pure=False)
+    total = client.submit(_add_up, parts, masked, pure=False)
     try:
         next_done(as_completed([total], loop=client.loop), client)
-        sums: DarkSums = total.result()
+        sums, quality = total.result()
     except ArchiveError as error:
         raise RunError(f"the pedestal can't be trained: {error}") from error
     except KilledWorker as error:
@@ -124,15 +149,15 @@ def train_pedestal(source: PedestalSource, n_samples: int, client: Client) -> Pe
             f"the pedestal can't be trained on {source}: workers ended while they read it, most often for want of "
             "memory"
         ) from error
-    return Pedestal.from_sums(sums, n_samples)
+    return TrainedPedestal(Pedestal.from_sums(sums, n_samples), mean_and_noise(sums)[1], quality)
 
 
-def _sum_block(source: DarkFrames, start: int, stop: int) -> DarkSums:
-    return DarkSums.of(source.read(start, stop))
+def _sum_block(source: DarkFrames, start: int, stop: int) -> DarkBlock:
+    return DarkBlock.of(source.read(start, stop))
 
 
-def _add_up(parts: list[DarkSums]) -> DarkSums:
-    return reduce(add, parts)
+def _add_up(blocks: list[DarkBlock], masked: npt.NDArray[np.bool_] | None) -> tuple[DarkSums, DarkQuality]:
+    return reduce(add, (block.sums for block in blocks)), quality_of_darks(blocks, masked)
 
 
 def _darks(archive: FrameArchive, otherwise: str) -> DarkFrames:
@@ -222,7 +247,9 @@ def _from_planes(path: str, mean: npt.NDArray[Any], noise: npt.NDArray[Any], n_s
 
 def _check(source: PedestalSource, archive: FrameArchive, n_samples: int) -> None:
     if isinstance(source, DarkFrames):
-        shape = source.address.open().frame_shape
+        darks = source.address.open()
+        shape = darks.frame_shape
+        _require_same_packing(source, darks, archive)
         if source.n_frames < 2:
             raise ValueError(
                 f"a pedestal can't be trained on {source}: it takes at least 2, and a few hundred to be good"
@@ -239,3 +266,17 @@ def _check(source: PedestalSource, archive: FrameArchive, n_samples: int) -> Non
             f"the pedestal ({source}) is of {shape[0]}x{shape[1]} pixels, and the frames of {archive.address.path} "
             f"are {archive.frame_shape[0]}x{archive.frame_shape[1]}: give one of the same detector"
         )
+
+
+def _require_same_packing(source: DarkFrames, darks: FrameArchive, archive: FrameArchive) -> None:
+    """Values are read as stored, so darks packed with another scale or offset would be those of another detector."""
+    array = darks.dark if source.array == "dark" else darks.frames
+    assert array is not None
+    for name, plain in (("scale_factor", 1), ("add_offset", 0)):
+        of_darks, of_frames = (stored.attrs.get(name, plain) for stored in (array, archive.frames))
+        if of_darks != of_frames:
+            raise ValueError(
+                f"the darks ({source}) are packed with {name} {of_darks!r:.40}, and the frames of "
+                f"{archive.address.path} with {of_frames!r:.40}, and values are read as stored: give darks stored like "
+                "the frames"
+            )

@@ -23,6 +23,7 @@ from finder import Pedestal
 from finder.offset import Offset, offset_by_chance
 from pipeline import provenance
 from pipeline.clusters import count_workers, require_photonflow
+from pipeline.dark_problems import masked_in, warn_of_wrong_darks
 from pipeline.errors import BatchError
 from pipeline.ownership import at_work, writer_attributes
 from pipeline.pedestal_source import train_pedestal
@@ -77,6 +78,7 @@ def execute(
 
     Raises:
         RunError: The run could not be finished; the dataset stays as it is, marked ``running``.
+        WrongDarksWarning: (as a warning) the darks can't be right.
         StalePedestalWarning: (as a warning) the pedestal is off before some batch.
     """
     began = time.perf_counter() if began is None else began
@@ -84,7 +86,9 @@ def execute(
     options, layout, run_id = prepared.options, prepared.layout, uuid.uuid4().hex[:8]
     require_photonflow(client)
     on_step(f"training the pedestal on {prepared.pedestal}")
-    pedestal = train_pedestal(prepared.pedestal, options.parameters.n_samples, client)
+    trained = train_pedestal(prepared.pedestal, options.parameters.n_samples, client, masked_in(prepared))
+    warn_of_wrong_darks(prepared, trained)
+    pedestal = trained.pedestal
     setup = RunSetup(
         run_id=run_id,
         archive=prepared.archive.address,

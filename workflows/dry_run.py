@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 
 import click
 from dask.system import CPU_COUNT
 from distributed.system import MEMORY_LIMIT
 
-from pipeline import ClusterConfig, PreparedRun
+from pipeline import ClusterConfig, PreparedRun, WrongDarksWarning
 from pipeline.clusters import describe
 from pipeline.forecast import forecast
 from workflows.facts import human_bytes
@@ -19,6 +20,8 @@ from workflows.terminal import facts_table, print_table, stdout_console
 def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> None:
     """Print what a run would do, on stdout; nothing is written and no worker is started."""
     expected = forecast(prepared)
+    for problem in expected.dark_problems:
+        warnings.warn(problem, WrongDarksWarning, stacklevel=2)
     if as_json:
         facts = {
             "archive": prepared.archive.address.path,
