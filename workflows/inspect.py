@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -21,32 +22,46 @@ from workflows.pictures import require_matplotlib
 @click.option(
     "--png", "folder", metavar="DIR", type=click.Path(file_okay=False), help="Draw pictures into this folder."
 )
+@click.option(
+    "--noise",
+    "with_noise",
+    is_flag=True,
+    help="Measure the noise of an archive's darks and draw it, into NAME.noise unless --png says where.",
+)
 @click.option("--frames-path", metavar="NAME", help="The array of frames inside the archive, where it isn't obvious.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON on stdout.")
 @click.option("-v", "--verbose", count=True, help="Say more; twice for all.")
-def command(path: str, folder: str | None, frames_path: str | None, as_json: bool, verbose: int) -> None:
+def command(
+    path: str, folder: str | None, with_noise: bool, frames_path: str | None, as_json: bool, verbose: int
+) -> None:
     """Say what is in PATH, a frame archive or a cluster dataset.
 
     With --png: the mean and the noise of an archive's dark frames, or its first frame; of a dataset the hit map, the
     spectrum with its highest peak, and the clusters a frame over the run.
+
+    With --noise: how the noise of an archive's darks is spread over the pixels, how its tails compare with the
+    Gaussian's, what false clusters to expect of it, and pictures of all that.
     """
     configure_logging(verbose)
-    if folder is not None:
+    noise_folder = folder or f"{Path(path).name.removesuffix('.zarr')}.noise" if with_noise else None
+    for place in {folder, noise_folder} - {None}:
         require_matplotlib()
-        if Path(folder).resolve().is_relative_to(Path(path).resolve()):
-            raise ValueError(f"{folder} lies inside {path}, where nothing foreign may lie: choose another folder")
-    page = _inspect(path, frames_path, folder)
+        if Path(str(place)).resolve().is_relative_to(Path(path).resolve()):
+            raise ValueError(f"{place} lies inside {path}, where nothing foreign may lie: choose another folder")
+    page = _inspect(path, frames_path, folder, noise_folder)
     if as_json:
         click.echo(json.dumps(page.as_json(), indent=2, default=str))
     else:
         page.print()
 
 
-def _inspect(path: str, frames_path: str | None, folder: str | None) -> Page:
+def _inspect(path: str, frames_path: str | None, folder: str | None, noise_folder: str | None) -> Page:
     status = dataset_status(path)
     if status == "absent":
         raise ValueError(f"{path} is empty or not there: give the path of a frame archive or a cluster dataset")
     if status in ("running", "complete"):
+        if noise_folder is not None:
+            raise ValueError(f"{path} is a cluster dataset, and --noise looks at darks: give an archive of frames")
         location = str(Path(path).absolute())
         page = dataset_page(location)
         if folder is not None:
@@ -64,6 +79,13 @@ def _inspect(path: str, frames_path: str | None, folder: str | None) -> Page:
         from workflows.archive_pictures import draw_archive
 
         page.pictures.extend(draw_archive(archive, _made(folder)))
+    if noise_folder is not None:
+        from workflows.dark_noise import measure_noise, noise_section
+        from workflows.noise_pictures import draw_noise
+
+        noise = measure_noise(archive)
+        page = replace(page, sections=[*page.sections, noise_section(noise)])
+        page.pictures.extend(draw_noise(noise, Path(archive.address.path).name, _made(noise_folder)))
     return page
 
 
