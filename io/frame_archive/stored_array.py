@@ -233,6 +233,14 @@ class StoredArray:
         )
 
     def _missing(self, key: str, first: int, last: int) -> ArchiveError:
+        every = self._grid_of(0, self.array.shape[0])
+        if next(iter(self._files.sizes(every)), None) is None:
+            instead = ", or give --pedestal" if self.name.rpartition("/")[2] == "dark" else ""
+            return ArchiveError(
+                f"{self._archive / self.array.path} is there, but none of its {prod(map(len, every))} chunks is: "
+                f"{self.name} was never written, or not copied; write it with frame_archive.ArchiveWriter, or copy "
+                f"it{instead}"
+            )
         return ArchiveError(
             f"{self._archive / key} is missing, with {self._rows} {first}:{last} of {self.name}: copy the archive "
             "again, or, if its writer leaves out chunks of zeros, read them as such with --missing-chunks fill"
