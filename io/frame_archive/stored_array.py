@@ -237,9 +237,9 @@ class StoredArray:
         if next(iter(self._files.sizes(every)), None) is None:
             instead = ", or give --pedestal" if self.name.rpartition("/")[2] == "dark" else ""
             return ArchiveError(
-                f"{self._archive / self.array.path} is there, but none of its {prod(map(len, every))} chunks is: "
-                f"{self.name} was never written, or not copied; write it with frame_archive.ArchiveWriter, or copy "
-                f"it{instead}"
+                f"{self._archive / key} is missing, with {self._rows} {first}:{last} of {self.name}, and so is every "
+                f"chunk of it: it was never written, or not copied; write it with frame_archive.ArchiveWriter, copy it, "
+                f"read it as fill values with --missing-chunks fill{instead}"
             )
         return ArchiveError(
             f"{self._archive / key} is missing, with {self._rows} {first}:{last} of {self.name}: copy the archive "
