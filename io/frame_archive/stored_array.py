@@ -238,7 +238,7 @@ class StoredArray:
             instead = ", or give --pedestal" if self.name.rpartition("/")[2] == "dark" else ""
             return ArchiveError(
                 f"{self._archive / key} is missing, with {self._rows} {first}:{last} of {self.name}, and so is every "
-                f"chunk of it: it was never written, or not copied; write it with frame_archive.ArchiveWriter, copy it, "
+                f"chunk of it: it was never written or not copied; write it with frame_archive.ArchiveWriter, copy it, "
                 f"read it as fill values with --missing-chunks fill{instead}"
             )
         return ArchiveError(
