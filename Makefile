@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test test-slow lint docs clean
+.PHONY: demo test test-slow soak lint docs clean
 
 demo: .venv/installed
 	@echo "Simulating 4 000 frames, finding their photons and drawing them takes about a minute."
@@ -19,6 +19,10 @@ test: .venv/installed lint
 
 test-slow: .venv/installed
 	@$(BIN)/python -m pytest -m slow --durations 5
+
+SECONDS = 600
+soak: .venv/installed
+	@$(BIN)/python benchmarks/soak.py --seconds $(SECONDS) --json soak.json
 
 lint: .venv/installed
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -6,7 +6,7 @@ import difflib
 import logging
 import multiprocessing
 import signal
-import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -20,15 +20,15 @@ import dask
 import yaml
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
-from distributed import Client, Future, LocalCluster, as_completed
+from distributed import Client, LocalCluster, Security
 
+from pipeline.cluster_watch import ClusterWatch
+from pipeline.encryption import ExposedWarning, Tls, exposures
 from pipeline.errors import ClusterUnavailableError
 
 Kind = Literal["local-cpu", "existing"]
 KINDS: tuple[str, ...] = get_args(Kind)
 SECONDS_TO_ANSWER = 10
-SECONDS_FOR_WORKERS = 60
-SECONDS_BETWEEN_LOOKS = 2.0
 
 WORKER_ENVIRONMENT = {
     # One batch a thread: libraries that start threads of their own within it only get in each other's way.
@@ -57,6 +57,13 @@ class ClusterConfig:
         dashboard_address: Where the scheduler that is started serves Dask's dashboard, such as ``127.0.0.1:8787``;
             None is a free port of the loopback interface, with the dashboard only if bokeh is installed
             (``local-cpu``).
+        host: The address that scheduler and workers listen on; other machines reach any but 127.0.0.1
+            (``local-cpu``).
+        tls: Encrypt, and let in only who has the certificate: with the files given, or temporary ones
+            (``local-cpu``) or those of Dask's configuration (``existing``).
+        tls_ca_file: PEM file of the authority whose certificates are accepted.
+        tls_cert: PEM file of our certificate.
+        tls_key: PEM file of its key.
     """
 
     kind: Kind = "local-cpu"
@@ -65,6 +72,11 @@ class ClusterConfig:
     memory_limit: str = "auto"
     scheduler: str | None = None
     dashboard_address: str | None = None
+    host: str = "127.0.0.1"
+    tls: bool = False
+    tls_ca_file: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -80,6 +92,11 @@ class ClusterConfig:
             raise ValueError(f"memory_limit: {self.memory_limit!r} is no size, such as 4 GiB, nor auto") from error
         if self.kind == "existing" and not self.scheduler:
             raise ValueError("kind 'existing' needs the address of the scheduler (scheduler: tcp://host:8786)")
+        if type(self.tls) is not bool:
+            raise ValueError(f"tls: {self.tls!r} is neither true nor false")
+        Tls(self.tls_ca_file, self.tls_cert, self.tls_key)
+        if self.kind == "existing" and self.host != "127.0.0.1":
+            raise ValueError("host is for workers started here: those of a running scheduler listen where they do")
         if self.dashboard_address is not None and find_spec("bokeh") is None:
             raise ValueError("the dashboard needs bokeh: pip install 'photonflow[report]'")
 
@@ -109,6 +126,14 @@ class ClusterConfig:
             raise ValueError(f"{name}: {error}") from error
 
     @property
+    def security(self) -> Security | None:
+        """What Dask is told of encryption; None is what its own configuration says."""
+        if not self.tls and self.tls_ca_file is None:
+            return None
+        files = Tls(self.tls_ca_file, self.tls_cert, self.tls_key)
+        return files.security(starts_cluster=self.kind != "existing")
+
+    @property
     def n_workers(self) -> int:
         """Workers that a local cluster would be started with."""
         return self.workers or CPU_COUNT
@@ -125,30 +150,34 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
     """
     if config.kind == "existing":
         assert config.scheduler is not None
-        with _connect(config.scheduler) as client:
+        with _connect(config.scheduler, config.security) as client:
             yield client
         return
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         # A worker that has just been started imports the script that starts it, and came here again.
         raise SystemExit(1)
+    security = config.security
+    for sentence in exposures(config.host, config.dashboard_address, security is not None):
+        warnings.warn(sentence, ExposedWarning, stacklevel=3)
     try:
         with _interrupts_held_back(), dask.config.set({"distributed.nanny.pre-spawn-environ": WORKER_ENVIRONMENT}):
-            cluster = _local_cluster(config)
+            cluster = _local_cluster(config, security)
     except RuntimeError as error:
         raise ClusterUnavailableError(
             f"{config.n_workers} workers could not be started on this machine; in a script, code that starts workers "
             'has to stand under `if __name__ == "__main__":`, for they import the script'
         ) from error
-    with cluster, Client(cluster, set_as_default=False) as client:
+    with _patience_with_lost_workers(), cluster, Client(cluster, set_as_default=False) as client:
         yield client
 
 
-def _local_cluster(config: ClusterConfig) -> LocalCluster:
+def _local_cluster(config: ClusterConfig, security: Security | None) -> LocalCluster:
     return LocalCluster(
         n_workers=config.n_workers,
         threads_per_worker=config.threads,
         processes=True,
-        host="127.0.0.1",
+        host=config.host,
+        security=security,
         memory_limit=config.memory_limit,
         dashboard_address=config.dashboard_address or "127.0.0.1:0",
         # What fails on a worker reaches the client as an exception; the log would say it again, with tracebacks.
@@ -162,47 +191,22 @@ def count_workers(client: Client) -> int:
     return sum(worker["nthreads"] for worker in workers)
 
 
-def next_done(queue: as_completed, client: Client) -> list[Future[Any]]:
-    """Wait for the next futures of a queue to be done; a plain iteration would wait for ever on a lost cluster.
-
-    Raises:
-        ClusterUnavailableError: The scheduler went away, or there has been no worker for a while.
-    """
-    last_seen = looked = time.monotonic()
-    while not (done := queue.next_batch(block=False)):
-        with queue.thread_condition:
-            queue.thread_condition.wait(timeout=0.1)
-        if time.monotonic() - looked < SECONDS_BETWEEN_LOOKS:
-            continue
-        looked = time.monotonic()
-        if client.status not in ("running", "connecting"):
-            raise ClusterUnavailableError(f"the scheduler at {_address(client)} has gone")
-        if count_workers(client) > 0:
-            last_seen = looked
-        elif looked - last_seen > SECONDS_FOR_WORKERS:
-            raise ClusterUnavailableError(
-                f"the scheduler at {_address(client)} has had no worker for {SECONDS_FOR_WORKERS} s: "
-                "they ended, or lost their connection"
-            )
-    return list(done)
-
-
-def require_photonflow(client: Client) -> None:
+def require_photonflow(client: Client, watch: ClusterWatch | None = None) -> None:
     """Check that every worker has the photonflow of this process.
 
     Raises:
-        ClusterUnavailableError: There is no worker, or one lacks photonflow or has another version.
+        ClusterUnavailableError: There is no worker, or one doesn't answer, lacks photonflow or has another version.
     """
-    try:
-        client.wait_for_workers(1, timeout=SECONDS_FOR_WORKERS)
-    except TimeoutError as error:
-        raise ClusterUnavailableError(
-            f"the scheduler at {_address(client)} has had no worker for {SECONDS_FOR_WORKERS} s: "
-            f"start some with `dask worker {_address(client)} --nthreads 1`"
-        ) from error
+    watch = watch or ClusterWatch(client)
+    watch.wait_for_worker()
     ours = metadata.version("photonflow")
-    # A function of the standard library: one of ours could not even be looked up where photonflow is missing.
-    for address, theirs in client.run(metadata.version, "photonflow", on_error="return").items():
+
+    def versions() -> dict[str, str | BaseException]:
+        # A function of the standard library: one of ours could not even be looked up where photonflow is missing.
+        found: dict[str, str | BaseException] = client.run(metadata.version, "photonflow", on_error="return")
+        return found
+
+    for address, theirs in watch.answer(versions, "tell the versions of photonflow on its workers").items():
         if isinstance(theirs, BaseException):
             raise ClusterUnavailableError(
                 f"the worker at {address} has no photonflow ({theirs}): install version {ours} where it runs"
@@ -211,6 +215,17 @@ def require_photonflow(client: Client) -> None:
             raise ClusterUnavailableError(
                 f"the worker at {address} has photonflow {theirs} and this is {ours}: install the same version on both"
             )
+
+
+@contextmanager
+def _patience_with_lost_workers() -> Iterator[None]:
+    """Let a worker that died come back however long its start takes.
+
+    Dask's cluster looks 15 s after the loss of one, and ends for good what would have started it anew; on a busy
+    machine Python and the finder take longer than that to load.
+    """
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
+        yield
 
 
 @contextmanager
@@ -232,16 +247,18 @@ def _interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _address(client: Client) -> str:
-    return str(client.scheduler.address) if client.scheduler is not None else "its address"
-
-
-def _connect(address: str) -> Client:
+def _connect(address: str, security: Security | None) -> Client:
     # Dask retries in the background and logs each try; one sentence at the end says all of it.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
-        return Client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False)
+        return Client(address, timeout=SECONDS_TO_ANSWER, security=security, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
+        if address.startswith("tls://"):
+            raise ClusterUnavailableError(
+                f"no Dask scheduler at {address} accepts us within {SECONDS_TO_ANSWER} s: check the address, and that "
+                "--tls-ca-file, --tls-cert and --tls-key (or distributed.comm.tls in Dask's configuration) are "
+                "certificates that it accepts"
+            ) from error
         raise ClusterUnavailableError(
             f"no Dask scheduler answers at {address} within {SECONDS_TO_ANSWER} s: "
             "check the address (tcp://host:8786) and that `dask scheduler` runs there"

@@ -13,3 +13,11 @@ class BatchError(RunError):
 
 class ClusterUnavailableError(RunError):
     """The workers that were asked for are not there."""
+
+
+class RunStoppedError(RunError):
+    """The run was asked to stop and did."""
+
+
+class NotEnoughMemoryError(RunError):
+    """The workers that were asked for would not fit into the memory that there is."""

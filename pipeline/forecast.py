@@ -19,6 +19,8 @@ from pipeline.preparation import BLOCK_BYTES, PreparedRun
 PROCESS_BYTES = 330 << 20
 # Clusters that a worker may hold: a batch being found, one found, and one being written.
 BATCHES_HELD = 3
+# A frame as full as it can be read: with more, photons pile up.
+PIXELS_A_CLUSTER = 9
 # Darks that a rough pedestal is trained on; with 100 there is a false cluster in ten frames.
 _DARKS = 100
 
@@ -63,11 +65,7 @@ def forecast(prepared: PreparedRun) -> Forecast:
     archive.read(start, stop, frames)
     found = finder.find(frames, pedestal)
     clusters_a_frame = len(found) / len(frames)
-    # Of a cluster: the signal, the frame's index, the centre.
-    pixels = math.prod(prepared.layout.cluster_size)
     signal = narrowed(rounded(found.signal, np.dtype(prepared.layout.signal_dtype)))
-    written, held = (pixels * itemsize + 4 + 2 * found.x.itemsize for itemsize in (4, signal.itemsize))
-    batch_frames = min(plan.batch_size, plan.n_frames)
     return Forecast(
         clusters_a_frame=clusters_a_frame,
         frames_tried=len(frames),
@@ -75,11 +73,8 @@ def forecast(prepared: PreparedRun) -> Forecast:
         dark_problems=problems_of_sample(prepared),
         read_bytes=archive.stored_bytes(plan.first_frame, plan.stop_frame),
         decoded_bytes=plan.n_frames * archive.frame_nbytes,
-        write_bytes=round(clusters_a_frame * plan.n_frames * written),
-        worker_bytes=PROCESS_BYTES
-        + 2 * frames.nbytes
-        + _state_bytes(archive.frame_shape)
-        + round(BATCHES_HELD * clusters_a_frame * batch_frames * held),
+        write_bytes=round(clusters_a_frame * plan.n_frames * _cluster_bytes(prepared, 4)),
+        worker_bytes=worker_bytes(prepared, clusters_a_frame, signal.itemsize),
     )
 
 
@@ -94,6 +89,31 @@ def _false_clusters(prepared: PreparedRun) -> float:
         n_frames=min(prepared.plan.batch_size, prepared.plan.n_frames),
     )
     return expected.a_frame
+
+
+def worker_bytes(prepared: PreparedRun, clusters_a_frame: float, signal_itemsize: int = 4) -> int:
+    """Memory that a worker of one thread needs at most, for so many clusters in a frame."""
+    archive, plan = prepared.archive, prepared.plan
+    start, stop = next(iter(archive.blocks(plan.first_frame, plan.stop_frame, max_bytes=BLOCK_BYTES)))
+    clusters = clusters_a_frame * min(plan.batch_size, plan.n_frames)
+    return (
+        PROCESS_BYTES
+        + 2 * (stop - start) * archive.frame_nbytes
+        + _state_bytes(archive.frame_shape)
+        + round(BATCHES_HELD * clusters * _cluster_bytes(prepared, signal_itemsize))
+    )
+
+
+def dense_worker_bytes(prepared: PreparedRun) -> int:
+    """The same for more clusters than there will be: one in every nine pixels; no frame is read."""
+    rows, columns = prepared.archive.frame_shape
+    return worker_bytes(prepared, rows * columns / PIXELS_A_CLUSTER)
+
+
+def _cluster_bytes(prepared: PreparedRun, signal_itemsize: int) -> int:
+    """The signal, the frame's index, and the centre."""
+    coordinate = 2 if max(prepared.archive.frame_shape) <= 1 << 16 else 4
+    return math.prod(prepared.layout.cluster_size) * signal_itemsize + 4 + 2 * coordinate
 
 
 def _rough_pedestal(prepared: PreparedRun) -> Pedestal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -18,8 +19,8 @@ from finder import DarkSums, Pedestal
 from finder.dark_quality import GROUPS, DarkBlock, DarkQuality, mean_and_noise, quality_of_darks
 from frame_archive import ArchiveAddress, ArchiveError, FrameArchive, find_plane
 from guarded_zarr import RefusedError
-from pipeline.clusters import next_done
-from pipeline.errors import RunError
+from pipeline.cluster_watch import ClusterWatch
+from pipeline.errors import ClusterUnavailableError, RunError, RunStoppedError
 from pipeline.numpy_files import Check, UnsafePlaneError, read_numpy
 
 # A block of dark frames that a worker adds up at a time.
@@ -115,7 +116,12 @@ def find_pedestal(wanted: str | Pedestal | None, archive: FrameArchive, n_sample
 
 
 def train_pedestal(
-    source: PedestalSource, n_samples: int, client: Client, masked: npt.NDArray[np.bool_] | None = None
+    source: PedestalSource,
+    n_samples: int,
+    client: Client,
+    run_id: str,
+    watch: ClusterWatch,
+    masked: npt.NDArray[np.bool_] | None = None,
 ) -> TrainedPedestal:
     """The pedestal itself; dark frames are added up in blocks on the workers, exactly, in any order.
 
@@ -123,10 +129,12 @@ def train_pedestal(
         source: Where it comes from.
         n_samples: Memory of the running pedestal.
         client: The cluster.
+        run_id: The run, for the names of its tasks.
+        watch: Notices when the cluster is lost, and when the run should stop.
         masked: bool (y, x), True where masked: such pixels say nothing of the darks' quality.
 
     Raises:
-        RunError: Dark frames can't be read.
+        RunError: Dark frames can't be read, the cluster was lost, or the run was asked to stop.
     """
     if isinstance(source, ReadyPedestal):
         return TrainedPedestal(source.pedestal, source.pedestal.noise, None)
@@ -135,13 +143,17 @@ def train_pedestal(
     block = max(min(_BLOCK_BYTES // archive.frame_nbytes, -(-source.n_frames // GROUPS)), 1)
     starts = range(0, source.n_frames, block)
     parts = [
-        client.submit(_sum_block, source, start, min(start + block, source.n_frames), retries=2, pure=False)
+        client.submit(
+            _sum_block, source, start, min(start + block, source.n_frames), key=f"sum-{run_id}-{start}", retries=2
+        )
         for start in starts
     ]
-    total = client.submit(_add_up, parts, masked, pure=False)
+    total = client.submit(_add_up, parts, masked, key=f"total-{run_id}-0")
     try:
-        next_done(as_completed([total], loop=client.loop), client)
-        sums, quality = total.result()
+        while not watch.next_done(as_completed([total], loop=client.loop)):
+            if watch.should_stop():
+                raise RunStoppedError("stopped")
+        sums, quality = watch.answer(total.result, "hand over the pedestal")
     except ArchiveError as error:
         raise RunError(f"the pedestal can't be trained: {error}") from error
     except KilledWorker as error:
@@ -149,6 +161,8 @@ def train_pedestal(
             f"the pedestal can't be trained on {source}: workers ended while they read it, most often for want of "
             "memory"
         ) from error
+    except (CancelledError, OSError) as error:
+        raise ClusterUnavailableError(f"{watch.name} has gone") from error
     return TrainedPedestal(Pedestal.from_sums(sums, n_samples), mean_and_noise(sums)[1], quality)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -14,11 +15,15 @@ from distributed import Client
 
 from cluster_store import open_clusters
 from finder import FinderParameters, Pedestal
+from pipeline.cluster_watch import Patience
 from pipeline.clusters import ClusterConfig, open_cluster
 from pipeline.errors import ClusterUnavailableError
-from pipeline.preparation import RunOptions, prepare
+from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.run import execute
+from pipeline.sizing import fit_to_memory
 from pipeline.submission import RunProgress
+
+logger = logging.getLogger(__name__)
 
 
 def process(
@@ -42,6 +47,8 @@ def process(
     signal_dtype: Literal["int32", "float32"] = "int32",
     overwrite: bool = False,
     backend: str = "auto",
+    cluster_timeout: float = 120.0,
+    batch_timeout: float | None = None,
     on_progress: Callable[[RunProgress], None] | None = None,
 ) -> xr.Dataset:
     """Find the photon clusters of a frame archive and write them as one dataset.
@@ -68,6 +75,9 @@ def process(
         signal_dtype: Type of the signal in the dataset, in ADU.
         overwrite: Replace an earlier output.
         backend: ``auto``, ``cpu`` or ``reference``.
+        cluster_timeout: How long to wait for a scheduler that does not answer, or for a worker if there is none, in s.
+        batch_timeout: A worker that has a batch for longer, in s, is ended and the batch done elsewhere; None is 300
+            and 20 times the median of the batches done.
         on_progress: Called with a :class:`RunProgress` after each batch.
 
     Returns:
@@ -99,10 +109,24 @@ def process(
         overwrite=overwrite,
     )
     prepared = prepare(options)
-    config = ClusterConfig(kind="existing", scheduler=scheduler) if scheduler else ClusterConfig(workers=cpus)
-    with nullcontext(client) if client is not None else open_cluster(config) as workers:
-        result = execute(prepared, workers, on_progress=on_progress, began=began)
+    with nullcontext(client) if client is not None else _open_cluster(prepared, scheduler, cpus) as workers:
+        result = execute(
+            prepared,
+            workers,
+            on_progress=on_progress,
+            began=began,
+            patience=Patience(cluster_timeout, batch_timeout),
+        )
     return open_clusters(result.out)
+
+
+def _open_cluster(prepared: PreparedRun, scheduler: str | None, cpus: int | None) -> AbstractContextManager[Client]:
+    if scheduler:
+        return open_cluster(ClusterConfig(kind="existing", scheduler=scheduler))
+    sized = fit_to_memory(prepared, ClusterConfig(workers=cpus))
+    if sized.notice is not None:
+        logger.warning(sized.notice)
+    return open_cluster(sized.config)
 
 
 def no_gpus(wanted: int) -> str:

@@ -22,14 +22,19 @@ from cluster_store import create_dataset, finish_dataset, write_pedestal, write_
 from finder import Pedestal
 from finder.offset import Offset, offset_by_chance
 from pipeline import provenance
-from pipeline.clusters import count_workers, require_photonflow
+from pipeline.cluster_watch import ClusterWatch, Patience
+from pipeline.clusters import require_photonflow
 from pipeline.dark_problems import masked_in, warn_of_wrong_darks
+from pipeline.deaths import DeathsByTask
 from pipeline.errors import BatchError
 from pipeline.ownership import at_work, writer_attributes
 from pipeline.pedestal_source import train_pedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun
+from pipeline.redaction import redacted
+from pipeline.sizing import require_memory
 from pipeline.submission import RunProgress, RunRecord, Submission
 from pipeline.worker import BatchCount, RunPlugin, RunSetup, plugin_name
+from pipeline.worker_exits import WorkerExits
 from roofline import StageUse, ThroughputSummary
 
 logger = logging.getLogger(__name__)
@@ -39,6 +44,8 @@ SHARE_OF_BAD_PIXELS = 0.02
 # Batches in flight a worker thread: one at work, and one to follow it without a pause.
 WINDOW = 2
 EPOCH = "seconds since 1970-01-01"  # As CF has it: xarray decodes such a column to times.
+# A worker opens the archive and compiles the finder; many that begin at once on a busy file server take a while.
+SECONDS_TO_PREPARE = 300.0
 
 
 class StalePedestalWarning(UserWarning):
@@ -66,6 +73,10 @@ def execute(
     on_step: Callable[[str], None] | None = None,
     on_progress: Callable[[RunProgress], None] | None = None,
     began: float | None = None,
+    *,
+    patience: Patience | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_notice: Callable[[str], object] = logger.warning,
 ) -> RunResult:
     """Process all batches on the workers of ``client`` and write the dataset.
 
@@ -75,18 +86,30 @@ def execute(
         on_step: Told in a few words what begins.
         on_progress: Told how far the run has come, after each batch.
         began: ``time.perf_counter()`` when the user's wait began; None is now.
+        patience: How long to wait for a scheduler, workers and batches that may be lost.
+        should_stop: Asked several times a second whether to stop; then nothing new is begun, and what is at work has a
+            few seconds to end.
+        on_notice: Told in a sentence what the user should know while the run goes on.
 
     Raises:
         RunError: The run could not be finished; the dataset stays as it is, marked ``running``.
+        RunStoppedError: It was asked to stop.
         WrongDarksWarning: (as a warning) the darks can't be right.
         StalePedestalWarning: (as a warning) the pedestal is off before some batch.
     """
     began = time.perf_counter() if began is None else began
     on_step = on_step or (lambda step: None)
     options, layout, run_id = prepared.options, prepared.layout, uuid.uuid4().hex[:8]
-    require_photonflow(client)
+    batch_bytes = min(options.batch_size, prepared.plan.n_frames) * prepared.archive.frame_nbytes
+    watch = ClusterWatch(client, run_id, patience, should_stop, on_notice, batch_bytes)
+    require_photonflow(client, watch)
+    needed_bytes, notice = require_memory(prepared, watch.workers)
+    if notice is not None:
+        on_notice(notice)
     on_step(f"training the pedestal on {prepared.pedestal}")
-    trained = train_pedestal(prepared.pedestal, options.parameters.n_samples, client, masked_in(prepared))
+    trained = train_pedestal(
+        prepared.pedestal, options.parameters.n_samples, client, run_id, watch, masked_in(prepared)
+    )
     warn_of_wrong_darks(prepared, trained)
     pedestal = trained.pedestal
     setup = RunSetup(
@@ -100,8 +123,8 @@ def execute(
         pixel_mask=prepared.pixel_mask,
         block_bytes=BLOCK_BYTES,
     )
-    workers = count_workers(client)
-    with at_work(run_id), _plugin_on_workers(setup, client, on_step):
+    workers = watch.n_threads
+    with at_work(run_id), _plugin_on_workers(setup, client, on_step, watch) as exits:
         attributes = _attributes(prepared) | writer_attributes()
         create_dataset(prepared.out, layout, attributes, overwrite=options.overwrite, run_id=run_id)
         write_pedestal(prepared.out, pedestal, run_id=run_id)
@@ -109,7 +132,10 @@ def execute(
         logger.info("run %s: %d batches on %d workers into %s", run_id, len(prepared.plan), workers, prepared.out)
         submitted = time.perf_counter()
         try:
-            submission = Submission(client, run_id, prepared.plan, layout.rows_per_chunk, WINDOW, on_progress)
+            deaths = DeathsByTask(exits.of, on_notice, len(watch.workers), needed_bytes)
+            submission = Submission(
+                client, run_id, prepared.plan, layout.rows_per_chunk, WINDOW, on_progress, watch, deaths
+            )
             record = submission.run()
         except BatchError as error:
             raise BatchError(f"{error}; what is at {prepared.out} is unfinished, run again with --overwrite") from error
@@ -124,26 +150,31 @@ def execute(
 
 
 @contextmanager
-def _plugin_on_workers(setup: RunSetup, client: Client, on_step: Callable[[str], None]) -> Iterator[None]:
+def _plugin_on_workers(
+    setup: RunSetup, client: Client, on_step: Callable[[str], None], watch: ClusterWatch
+) -> Iterator[WorkerExits]:
     on_step("preparing the workers")
-    client.register_plugin(RunPlugin(setup))
+    exits = WorkerExits(client, setup.run_id)
+    watch.answer(exits.listen, "listen to its workers")
+    watch.answer(lambda: client.register_plugin(RunPlugin(setup)), "prepare its workers", SECONDS_TO_PREPARE)
     try:
-        yield
+        yield exits
     finally:
-        client.unregister_worker_plugin(plugin_name(setup.run_id))
+        watch.let_go(lambda: client.unregister_worker_plugin(plugin_name(setup.run_id)))
+        watch.let_go(exits.stop)
 
 
 def _attributes(prepared: PreparedRun) -> dict[str, Any]:
     options = prepared.options
     return {
-        "history": provenance.history_line(options.command),
+        "history": provenance.history_line(redacted(options.command)),
         "source": f"photonflow, {prepared.backend} finder",
         "n_sigma": options.parameters.n_sigma,
         "n_samples": options.parameters.n_samples,
         "noise": options.parameters.noise,
         "tracking": "batch",
-        "pedestal": str(prepared.pedestal),
-        "archive": prepared.archive.address.path,
+        "pedestal": redacted(str(prepared.pedestal)),
+        "archive": redacted(prepared.archive.address.path),
         "archive_fingerprint": prepared.archive.fingerprint,
         "masked_pixels": 0 if prepared.pixel_mask is None else int(((prepared.pixel_mask & 0xFFFF) != 0).sum()),
         "versions": provenance.versions(),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from distributed import Client, Future, KilledWorker, as_completed
 
-from pipeline.clusters import count_workers, next_done
-from pipeline.errors import BatchError, RunError
+from pipeline.cluster_watch import ClusterWatch
+from pipeline.deaths import DeathsByTask
+from pipeline.errors import BatchError, ClusterUnavailableError, RunError, RunStoppedError
 from pipeline.plan import BatchPlan, RowSpan, SharedChunk
 from pipeline.worker import (
     BatchCount,
@@ -30,7 +31,8 @@ logger = logging.getLogger(__name__)
 RETRIES = 2
 # What frees memory goes before what fills it.
 PRIORITIES = {"find": 0, "count": 1, "write": 2, "edges": 2, "join": 2}
-SECONDS_BETWEEN_WORKER_COUNTS = 1.0
+# What is at work when the run is asked to stop may be finished, if it takes no longer.
+SECONDS_TO_FINISH = 4.0
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Submission:
         rows_per_chunk: Rows in a chunk of the dataset.
         window: Batches in flight a worker.
         on_progress: Called after each batch found.
+        watch: Notices when the cluster is lost, and when the run should stop.
+        deaths: Decides what becomes of a batch whose workers end.
     """
 
     def __init__(
@@ -81,6 +85,8 @@ class Submission:
         rows_per_chunk: int,
         window: int = 2,
         on_progress: Callable[[RunProgress], None] | None = None,
+        watch: ClusterWatch | None = None,
+        deaths: DeathsByTask | None = None,
     ) -> None:
         self._client = client
         self._run_id = run_id
@@ -88,6 +94,8 @@ class Submission:
         self._rows_per_chunk = rows_per_chunk
         self._window = window
         self._on_progress = on_progress or (lambda progress: None)
+        self._watch = watch or ClusterWatch(client, run_id)
+        self._deaths = deaths or DeathsByTask()
         self._record = RunRecord(
             [None] * len(plan), [0.0] * len(plan), [0] * len(plan), [0] * len(plan), [math.nan] * len(plan)
         )
@@ -97,8 +105,9 @@ class Submission:
         self._queue = as_completed(loop=client.loop, raise_errors=False)
         # The futures in the queue, each with its step and its batch (of a joined chunk, the first one).
         self._followed: dict[str, tuple[Future[Any], str, int]] = {}
-        self._workers = 1
-        self._workers_counted = -math.inf
+        # Those that Dask gave up on because their workers ended, to be run again with nothing else at work.
+        self._suspects: list[tuple[Future[Any], str, int]] = []
+        self._alone: set[str] = set()
         self._next_batch = 0
         self._finding: dict[int, Future[Any]] = {}
         self._unplaced: dict[int, Future[Any]] = {}
@@ -119,18 +128,31 @@ class Submission:
         Raises:
             BatchError: A batch failed after its retries; nothing further was submitted.
             RunError: The cluster was lost.
+            RunStoppedError: The run was asked to stop; what was at work has been finished if that took no longer
+                than a few seconds.
         """
         try:
             self._submit_batches()
             while not self._queue.is_empty():
-                for future in next_done(self._queue, self._client):
+                for future in self._watch.next_done(self._queue):
                     self._take(future)
+                if self._watch.should_stop():
+                    self._stop()
                 self._submit_batches()
+                self._try_suspects()
+            if self._placed < len(self._plan):
+                raise RunError(f"a fault in photonflow: only {self._placed} of {len(self._plan)} batches were done")
         finally:
             # After a failure or an interruption nothing further may be written; after success nothing is left.
             followed = [future for future, _, _ in self._followed.values()]
-            self._client.cancel([*followed, *self._finding.values(), *self._unplaced.values(), *self._edges.values()])
+            left = [*followed, *self._finding.values(), *self._unplaced.values(), *self._edges.values()]
+            self._watch.let_go(lambda: self._client.cancel(left))
         return self._record
+
+    def _stop(self) -> NoReturn:
+        for future in self._watch.done_within(self._queue, SECONDS_TO_FINISH):
+            self._take(future)
+        raise RunStoppedError(f"{self._batches_found} of {len(self._plan)} batches were found")
 
     def _submit_batches(self) -> None:
         while self._next_batch < len(self._plan) and self._may_submit():
@@ -141,20 +163,24 @@ class Submission:
             self._next_batch += 1
 
     def _may_submit(self) -> bool:
-        if time.monotonic() - self._workers_counted > SECONDS_BETWEEN_WORKER_COUNTS:
-            self._workers = max(count_workers(self._client), 1)
-            self._workers_counted = time.monotonic()
+        if self._suspects or self._alone:
+            return False
+        workers = max(self._watch.n_threads, 1)
         # With nothing being found all counts are known, writing goes on by itself, and the bytes become free again.
         return (
-            len(self._finding) < self._window * self._workers
-            and sum(self._unwritten_bytes.values()) <= self._workers * self._largest_batch
+            len(self._finding) < self._window * workers
+            and sum(self._unwritten_bytes.values()) <= workers * self._largest_batch
         )
 
     def _take(self, future: Future[Any]) -> None:
         _, step, batch = self._followed.pop(str(future.key))
-        if future.status != "finished":
+        self._alone.discard(str(future.key))
+        result = self._result(future)
+        if result is None:
+            if future.status == "error" and self._deaths.deserves_another_try(future.exception(), self._watch.hung):
+                self._suspects.append((future, step, batch))
+                return
             raise self._failure(step, batch, future)
-        result: BatchCount | BatchWrite = future.result()
         if isinstance(result, BatchCount):
             self._take_count(result)
         else:
@@ -166,6 +192,32 @@ class Submission:
             if step == "write":
                 self._unwritten_bytes.pop(result.batch, None)
 
+    def _result(self, future: Future[Any]) -> BatchCount | BatchWrite | None:
+        """What a task that is done reports; None if it failed."""
+        if future.status != "finished":
+            return None
+        try:
+            reported: BatchCount | BatchWrite = self._watch.answer(future.result, "hand over what a batch reports")
+        except KilledWorker:
+            # Its worker ended after all, with the report, and so did those that made it anew.
+            return None
+        except (OSError, CancelledError) as error:
+            raise ClusterUnavailableError(f"{self._watch.name} went away: {error}") from error
+        return reported
+
+    def _try_suspects(self) -> None:
+        """Run a task that Dask gave up on once more, and by itself, since others at work may have been the cause."""
+        if not self._suspects or not self._queue.is_empty():
+            return
+        task = self._deaths.try_again(self._suspects[0][0].exception())
+        again = [suspect for suspect in self._suspects if suspect[0].exception().task == task]
+        self._suspects = [suspect for suspect in self._suspects if suspect not in again]
+        self._watch.answer(lambda: self._client.retry([future for future, _, _ in again]), "run a task again")
+        for future, step, batch in again:
+            self._alone.add(str(future.key))
+            self._followed[str(future.key)] = future, step, batch
+            self._queue.add(future)
+
     def _take_count(self, count: BatchCount) -> None:
         index = count.batch.index
         self._record.counts[index] = count
@@ -173,6 +225,7 @@ class Submission:
         self._unwritten_bytes[index] = count.nbytes
         self._largest_batch = max(self._largest_batch, count.nbytes)
         self._batches_found += 1
+        self._watch.hanging.add_duration(count.read_seconds + count.find_seconds)
         self._frames_found += count.batch.n_frames
         self._record.n_clusters += count.n_clusters
         self._place_batches()
@@ -236,12 +289,9 @@ class Submission:
     def _failure(self, step: str, index: int, future: Future[Any]) -> RunError:
         batch = self._plan[index]
         if future.status in ("cancelled", "lost"):
-            return RunError(f"the cluster went away while {batch} was at work")
+            return ClusterUnavailableError(f"{self._watch.name} went away while {batch} was at work")
         cause = future.exception()
         logger.info("%s failed at step %s", batch, step, exc_info=cause)
         if isinstance(cause, KilledWorker):
-            return BatchError(
-                f"{batch} ended its worker {cause.allowed_failures + 1} times: most often that is for want of memory; "
-                "use fewer workers or a smaller --batch-size (which is part of the result)"
-            )
+            return BatchError(f"{batch} {self._deaths.sentence(cause, self._watch.hung)}")
         return BatchError(f"{batch} failed: {cause}")

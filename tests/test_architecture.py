@@ -22,7 +22,7 @@ MAY_IMPORT = {
     | {"dask", "distributed", "psutil", "xxhash", "yaml"},
     "workflows": STORES
     | {"finder", "frame_archive", "cluster_store", "roofline", "analysis", "pipeline", "guarded_zarr"}
-    | {"click", "dask", "distributed", "matplotlib", "rich"},
+    | {"click", "dask", "distributed", "matplotlib", "psutil", "rich"},
 }
 
 

@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 from workflows.command_line import program_version, run
+from workflows.interruptions import interruptions
 
 COMMANDS = {
     "simulate": "Write a simulated frame archive.",
@@ -26,7 +27,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"workflows.{cmd_name}").command
+        with interruptions.leaving_at_once():
+            command: click.Command = import_module(f"workflows.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

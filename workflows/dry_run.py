@@ -7,12 +7,13 @@ import json
 import warnings
 
 import click
-from dask.system import CPU_COUNT
-from distributed.system import MEMORY_LIMIT
 
 from pipeline import ClusterConfig, PreparedRun, WrongDarksWarning
 from pipeline.clusters import describe
+from pipeline.errors import NotEnoughMemoryError
 from pipeline.forecast import forecast
+from pipeline.memory import memory_there_is
+from pipeline.sizing import fit_to_memory
 from workflows.facts import human_bytes
 from workflows.terminal import facts_table, print_table, stdout_console
 
@@ -22,6 +23,8 @@ def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> N
     expected = forecast(prepared)
     for problem in expected.dark_problems:
         warnings.warn(problem, WrongDarksWarning, stacklevel=2)
+    there_is = memory_there_is()
+    fit = _what_fits(prepared, config)
     if as_json:
         facts = {
             "archive": prepared.archive.address.path,
@@ -31,6 +34,9 @@ def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> N
             "batches": len(prepared.plan),
             "pedestal": str(prepared.pedestal),
             "cluster": describe(config),
+            "fits": fit,
+            "memory_available": there_is.available,
+            "memory_total": there_is.total,
             **dataclasses.asdict(expected),
         }
         click.echo(json.dumps(facts, indent=2))
@@ -53,7 +59,12 @@ def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> N
             f"signal ({window}, {layout.signal_dtype}), x, y and frame_index of about {clusters:,.0f} clusters: "
             f"{human_bytes(expected.write_bytes)} before encoding",
         ),
-        ("memory a worker", f"up to about {human_bytes(expected.worker_bytes)}{_share(config)}"),
+        ("memory a worker", f"up to about {human_bytes(expected.worker_bytes)}"),
+        (
+            "memory there is",
+            f"{human_bytes(there_is.available)} of {human_bytes(there_is.total)}, {there_is.limited_by}",
+        ),
+        ("fits", fit),
     ]
     print_table(stdout_console(), facts_table(rows))
 
@@ -63,8 +74,11 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
 
 
-def _share(config: ClusterConfig) -> str:
+def _what_fits(prepared: PreparedRun, config: ClusterConfig) -> str:
     if config.kind != "local-cpu":
-        return ""
-    share = human_bytes(MEMORY_LIMIT / config.n_workers)
-    return f", of {share} for each of {config.n_workers} on this machine ({CPU_COUNT} cores)"
+        return "the scheduler's workers are asked when the run begins"
+    try:
+        sized = fit_to_memory(prepared, config)
+    except NotEnoughMemoryError as error:
+        return f"no: {error}"
+    return sized.notice or f"{sized.config.n_workers} worker{'s' * (sized.config.n_workers != 1)}, as asked"

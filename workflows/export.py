@@ -14,8 +14,9 @@ from cluster_store.formats import FORMATS, ClustLayout, Exported, export_cluster
 from cluster_store.formats.clust_layout import DTYPES
 from pipeline import provenance
 from pipeline.ownership import living_writer
-from workflows.command_line import Interruption, configure_logging, run
+from workflows.command_line import configure_logging, run
 from workflows.facts import human_bytes
+from workflows.interruptions import Interruption
 from workflows.option_values import frame_range, size
 from workflows.progress import RunProgress
 

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,14 @@ import click
 from cluster_store import dataset_status
 from finder import FinderParameters
 from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute, open_cluster, prepare
+from pipeline.cluster_watch import Patience
+from pipeline.errors import RunStoppedError
 from pipeline.processing import no_gpus
-from workflows.command_line import Interruption, configure_logging, run
+from pipeline.redaction import redacted
+from pipeline.sizing import fit_to_memory
+from workflows.command_line import configure_logging, run
 from workflows.dry_run import dry_run
+from workflows.interruptions import Interruption, interruptions
 from workflows.option_values import frame_range, size
 from workflows.progress import RunProgress
 from workflows.run_table import print_result
@@ -38,6 +44,21 @@ LATER = {
 @click.option("--cpus", type=click.IntRange(min=1), metavar="N", help="Use N worker processes; by default one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Use the workers of a running Dask scheduler.")
 @click.option("--cluster", metavar="FILE.yaml", help="Use the workers that a YAML file describes (cluster_configs/).")
+@click.option(
+    "--cluster-timeout",
+    type=float,
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for a scheduler that does not answer, or for workers when there are none.",
+)
+@click.option(
+    "--batch-timeout",
+    type=float,
+    metavar="SECONDS",
+    help="A worker that has a batch for longer is ended and the batch done elsewhere.  [default: 300 and 20 times the "
+    "median batch]",
+)
 @click.option("--batch-size", type=int, default=2000, show_default=True, help="Frames of a batch.")
 @click.option("--n-sigma", type=float, default=5.0, show_default=True, help="Threshold in noise widths.")
 @click.option(
@@ -99,6 +120,10 @@ LATER = {
 @click.option("--progress/--no-progress", default=True, help="Show how far the run is.  [default: progress]")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, all else on stderr.")
 @click.option("--dashboard-address", metavar="HOST:PORT", help="Serve Dask's dashboard there.")
+@click.option("--tls", is_flag=True, help="Encrypt between client, scheduler and workers, with temporary certificates.")
+@click.option("--tls-ca-file", metavar="PEM", help="The authority whose certificates are accepted.")
+@click.option("--tls-cert", metavar="PEM", help="Our certificate.")
+@click.option("--tls-key", metavar="PEM", help="Its key.")
 @click.option("-v", "--verbose", count=True, help="Say more; twice for all.")
 def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None:
     """Find the photon clusters of the frames in ARCHIVE and write them as one xarray dataset."""
@@ -126,7 +151,8 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
     if options["only_plan"]:
         dry_run(prepared, config, as_json=options["as_json"])
         return
-    result = _run(prepared, config, began, show_progress=options["progress"])
+    patience = Patience(options["cluster_timeout"], options["batch_timeout"])
+    result = _run(prepared, config, patience, began, show_progress=options["progress"])
     try:
         if options["as_json"]:
             click.echo(json.dumps({"out": result.out, "digest": result.digest, **result.summary.as_dict()}, indent=2))
@@ -153,6 +179,9 @@ def _cluster_config(options: dict[str, Any]) -> ClusterConfig:
         config = ClusterConfig.from_yaml(options["cluster"])
     else:
         config = ClusterConfig(workers=options["cpus"])
+    certificates = {name: options[name] for name in ("tls_ca_file", "tls_cert", "tls_key") if options[name] is not None}
+    if options["tls"] or certificates:
+        config = replace(config, tls=True, **certificates)
     if options["dashboard_address"] is None:
         return config
     if config.kind == "existing":
@@ -160,24 +189,43 @@ def _cluster_config(options: dict[str, Any]) -> ClusterConfig:
     return replace(config, dashboard_address=options["dashboard_address"])
 
 
-def _run(prepared: PreparedRun, config: ClusterConfig, began: float, show_progress: bool) -> RunResult:
+def _run(
+    prepared: PreparedRun, config: ClusterConfig, patience: Patience, began: float, show_progress: bool
+) -> RunResult:
+    sized = fit_to_memory(prepared, config)
+    config = sized.config
+    interruptions.left = "nothing was written"
     try:
-        with RunProgress(prepared.plan.n_frames, enabled=show_progress) as progress:
+        with (
+            RunProgress(prepared.plan.n_frames, enabled=show_progress) as progress,
+            interruptions.held(lambda: progress.step("stopping (Ctrl-C again ends at once)")) as should_stop,
+            ExitStack() as started,
+        ):
+            if sized.notice is not None:
+                progress.note(f"photonflow: {sized.notice}")
             progress.step(
                 f"starting {config.n_workers} worker{'s' * (config.n_workers != 1)}"
                 if config.kind == "local-cpu"
                 else "connecting"
             )
-            with open_cluster(config) as client:
-                if config.dashboard_address is not None:
-                    progress.note(f"dashboard: {client.dashboard_link}")
-                return execute(
-                    prepared,
-                    client,
-                    on_step=progress.step,
-                    on_progress=lambda done: progress.update(done.frames, done.clusters),
-                    began=began,
-                )
+            with interruptions.leaving_at_once():
+                client = started.enter_context(open_cluster(config))
+            interruptions.left = f"what is at {prepared.out} may be unfinished; {_how_to_resume()}"
+            if config.dashboard_address is not None:
+                progress.note(f"dashboard: {client.dashboard_link}")
+            return execute(
+                prepared,
+                client,
+                on_step=progress.step,
+                on_progress=lambda done: progress.update(done.frames, done.clusters),
+                began=began,
+                patience=patience,
+                should_stop=should_stop,
+                on_notice=lambda notice: progress.note(f"photonflow: {notice}"),
+            )
+    except RunStoppedError:
+        assert interruptions.received is not None
+        raise Interruption(interruptions.received, _what_is_left(prepared.out)) from None
     except KeyboardInterrupt as interruption:
         raise Interruption.of(interruption, _what_is_left(prepared.out)) from None
 
@@ -187,9 +235,14 @@ def _what_is_left(out: str) -> str:
         case "complete":
             return f"the dataset at {out} is complete"
         case "running":
-            return f"what is at {out} is unfinished; run again with --overwrite"
+            return f"what is at {out} is unfinished; {_how_to_resume()}"
         case _:
             return "nothing was written"
+
+
+def _how_to_resume() -> str:
+    arguments = [argument for argument in _arguments() if argument not in ("--overwrite", "--resume")]
+    return f"continue with: {redacted(shlex.join(['photonflow', 'process', *arguments, '--resume']))}"
 
 
 def _arguments() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import TextIO
 
@@ -96,7 +97,9 @@ class RunProgress:
 
     def _line(self, text: str) -> None:
         self._last_line = time.monotonic()
-        self._console.print(printable(text), markup=False)
+        # Where nobody can read along any more (a closed terminal) the run goes on, or ends in good order.
+        with suppress(OSError):
+            self._console.print(printable(text), markup=False)
 
 
 def _duration(seconds: float) -> str:

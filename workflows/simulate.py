@@ -12,7 +12,8 @@ import click
 from frame_archive.disturbances import Disturbance
 from frame_archive.simulation import SimulatedDetector
 from pipeline.simulation import simulate_archive
-from workflows.command_line import Interruption, configure_logging, run
+from workflows.command_line import configure_logging, run
+from workflows.interruptions import Interruption
 from workflows.option_values import size, widths_at
 from workflows.printable import printable
 from workflows.progress import RunProgress

@@ -126,11 +126,12 @@ def started(archive, *arguments, until):
 @pytest.mark.parametrize(
     ("sent", "until", "code", "left"),
     [
-        (signal.SIGINT, "finding clusters", 130, "--overwrite"),
-        (signal.SIGTERM, "finding clusters", 143, "--overwrite"),
+        (signal.SIGINT, "finding clusters", 130, "--resume"),
+        (signal.SIGTERM, "finding clusters", 143, "--resume"),
+        (signal.SIGHUP, "finding clusters", 129, "--resume"),
         (signal.SIGINT, "starting", 130, "nothing was written"),
     ],
-    ids=["Ctrl-C", "SIGTERM", "Ctrl-C while workers start"],
+    ids=["Ctrl-C", "SIGTERM", "closed terminal", "Ctrl-C while workers start"],
 )
 def test_an_interrupted_run_ends_with_one_line_and_leaves_no_process(many_batches, sent, until, code, left):
     with started(many_batches, "--batch-size", "1", "--cpus", "2", until=until) as run:

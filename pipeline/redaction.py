@@ -1,0 +1,18 @@
+"""Secrets in addresses and commands, taken out before they are kept or printed."""
+
+from __future__ import annotations
+
+import re
+
+_HIDDEN = "***"
+# A user and a password, or a key, before the host: s3://id:secret@bucket/x
+_USER = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)[^/\s'\"@]+@")
+# Signed links and tokens: ?X-Amz-Signature=…, &token=…, and the same as options of their own: secret=…
+_WORDS = r"token|signature|secret|passw(?:or)?d|credential|api[_-]?key|access[_-]?key"
+_NAMES = rf"[\w.-]*(?:{_WORDS})[\w.-]*|(?<![\w.-])(?:sig|auth)"
+_PARAMETER = re.compile(rf"(?P<name>(?:{_NAMES})=)[^&;\s'\"]+", re.IGNORECASE)
+
+
+def redacted(text: str) -> str:
+    """The text without passwords, keys and tokens: what stands in their place is ``***``."""
+    return _PARAMETER.sub(rf"\g<name>{_HIDDEN}", _USER.sub(rf"\g<scheme>{_HIDDEN}@", text))
