@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import google_crc32c
+import numpy as np
 from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from cluster_store.errors import DatasetError
-from guarded_zarr import METADATA_NAMES, GuardedStore, GuardError
+from guarded_zarr import METADATA_NAMES, GuardedStore, GuardError, blosc_sizes, largest_stored, require_blosc_length
 
 _CRC_BYTES = 4
 
@@ -20,12 +21,33 @@ class ChunkForm:
     """How the chunks of one array are stored.
 
     Attributes:
-        largest: the most bytes of one.
+        nbytes: of one, decoded.
+        blosc: whether each is a Blosc buffer.
         checksum: whether a CRC-32C of the rest ends each.
     """
 
-    largest: int
+    nbytes: int
+    blosc: bool
     checksum: bool
+
+    def require(self, stored: bytes) -> None:
+        """Make sure that `stored` can be a chunk of the array.
+
+        Raises:
+            GuardError: it cannot.
+        """
+        if len(stored) > largest_stored(self.nbytes):
+            raise GuardError(f"it has {len(stored)} bytes, more than any chunk of the array takes")
+        body = np.frombuffer(stored, np.uint8)
+        if self.checksum:
+            body = body[:-_CRC_BYTES]
+            if stored[-_CRC_BYTES:] != struct.pack("<I", google_crc32c.value(body)):
+                raise GuardError("its CRC-32C does not match")
+        if self.blosc:
+            decoded, length = blosc_sizes(body)
+            if decoded != self.nbytes:
+                raise GuardError(f"it decodes to {decoded} bytes where {self.nbytes} are due")
+            require_blosc_length(body, length)
 
 
 class DatasetStore(GuardedStore):
@@ -65,17 +87,13 @@ class DatasetStore(GuardedStore):
             )
         form = self.forms.get(key.partition("/")[0])
         if form is not None and byte_range is None and key.rpartition("/")[2] not in METADATA_NAMES:
-            self._check(key, form, content)
+            self._check(key, form, content.to_bytes())
         return content
 
-    def _check(self, key: str, form: ChunkForm, content: Buffer) -> None:
-        stored = content.to_bytes()
-        cause = ""
-        if len(stored) > form.largest:
-            cause = f"it has {len(stored)} bytes, more than any chunk of the array takes"
-        elif form.checksum and stored[-_CRC_BYTES:] != struct.pack("<I", google_crc32c.value(stored[:-_CRC_BYTES])):
-            cause = "its CRC-32C does not match"
-        if cause:
+    def _check(self, key: str, form: ChunkForm, stored: bytes) -> None:
+        try:
+            form.require(stored)
+        except GuardError as error:
             raise DatasetError(
-                f"{self.root}/{key} is damaged ({cause}); copy the dataset again, or make it anew with `process`."
-            )
+                f"{self.root}/{key} is damaged ({error}); copy the dataset again, or make it anew with `process`."
+            ) from error

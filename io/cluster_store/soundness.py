@@ -1,7 +1,9 @@
 """Whether the metadata of a finished dataset says what a dataset of its layout says, before any of it is believed."""
 
+import os
 from collections.abc import Mapping
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,15 @@ from cluster_store.layout import DatasetLayout
 from cluster_store.run_identity import open_store, root_metadata
 from cluster_store.schema import Variable, cluster_variables, frame_variables, window_offsets
 from cluster_store.status import read_layout
-from guarded_zarr import bound_decoding, cut_short, largest_stored, parsed, require_plain_codecs
+from guarded_zarr import bound_decoding, cut_short, parsed, require_plain_codecs
 
 # What the root repeats of each array, so that opening takes one read; attributes may well have been edited since.
 _REPEATED = ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "storage_transformers")
 # Blosc holds no more.
 _LARGEST_CHUNK = 2**31 - 1
+_NESTED_KEYS = {"name": "default", "configuration": {"separator": "/"}}
+# So many are soon listed, and so is what Dask makes of them.
+_MANY_CHUNKS = 50_000
 # Rows of 3×3 windows that fill 2**63 bytes, about.
 _LONGEST = 2**57
 
@@ -53,8 +58,11 @@ def require_sound(location: str) -> dict[str, ChunkForm]:
                 n_clusters = _length(document) if n_clusters is None else n_clusters
                 shape = (n_clusters, *shape[1:])
             _require_described(document, variable, shape)
-            checksum = document["codecs"][-1].get("name") == "crc32c"
-            forms[variable.name] = ChunkForm(largest_stored(_chunk_bytes(document, variable)), checksum)
+            codecs = [codec.get("name") for codec in document["codecs"]]
+            forms[variable.name] = ChunkForm(
+                _chunk_bytes(document, variable), codecs[1:2] == ["blosc"], codecs[-1] == "crc32c"
+            )
+            _require_chunks(location, document, variable, shape[0])
     for variable, offsets in window_offsets(layout):
         _require_offsets(store, location, variable.name, offsets)
     return forms
@@ -119,6 +127,24 @@ def _chunk_bytes(document: dict[str, Any], variable: Variable) -> int:
     if nbytes > _LARGEST_CHUNK:
         raise ValueError(f"its chunks are of {cut_short(sides)} elements, more than any codec holds")
     return nbytes
+
+
+def _require_chunks(location: str, document: dict[str, Any], variable: Variable, n_rows: int) -> None:
+    """Make sure that the last chunk is there and, of very many, that there are as many: before anybody lists them."""
+    n_chunks = -(-n_rows // document["chunk_grid"]["configuration"]["chunk_shape"][0])
+    if document["chunk_key_encoding"] != _NESTED_KEYS:
+        if n_chunks > _MANY_CHUNKS:
+            raise ValueError(f"it claims {n_chunks} chunks, named in a way that is not this package's")
+        return
+    folder = Path(location) / variable.name / "c"
+    last = folder.joinpath(str(n_chunks - 1), *["0"] * (len(variable.dims) - 1))
+    if n_chunks and not os.path.lexists(last):
+        raise DatasetError(
+            f"{location} lacks the chunk {last.relative_to(location)}; copy the dataset again, or make it anew with "
+            "`process`."
+        )
+    if n_chunks > _MANY_CHUNKS and (found := sum(1 for _ in os.scandir(folder))) < n_chunks:
+        raise ValueError(f"it claims {n_chunks} chunks and has {found}")
 
 
 def _require_offsets(store: Store, location: str, name: str, offsets: range) -> None:

@@ -12,6 +12,7 @@ from zarr.abc.store import Store
 from frame_archive.complete_store import CompleteStore
 from frame_archive.errors import ArchiveError, cause
 from frame_archive.metadata import Node, arrays_below, is_own_archive, node_at
+from frame_archive.other_files import advice
 from frame_archive.stored_array import MissingChunks, StoredArray
 from guarded_zarr import (
     GuardedStore,
@@ -102,11 +103,12 @@ def root_node(archive: Path) -> Node:
     if not archive.exists():
         raise ArchiveError(f"{archive} does not exist: check the path")
     if not archive.is_dir():
-        raise ArchiveError(f"{archive} is a file, not a Zarr store: a Zarr store is a folder that holds a zarr.json")
+        raise ArchiveError(f"{archive} is a file, not a Zarr store: {advice(archive)}")
     root = _node(archive)
     if root is None:
         raise ArchiveError(
-            f"{archive} is not a Zarr store: there is neither a zarr.json nor a .zgroup or .zarray in it"
+            f"{archive} is not a Zarr store, for there is neither a zarr.json nor a .zgroup or .zarray in it: "
+            f"{advice(archive)}"
         )
     return root
 

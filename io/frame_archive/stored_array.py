@@ -233,6 +233,14 @@ class StoredArray:
         )
 
     def _missing(self, key: str, first: int, last: int) -> ArchiveError:
+        every = self._grid_of(0, self.array.shape[0])
+        if next(iter(self._files.sizes(every)), None) is None:
+            instead = ", or give --pedestal" if self.name.rpartition("/")[2] == "dark" else ""
+            return ArchiveError(
+                f"{self._archive / key} is missing, with {self._rows} {first}:{last} of {self.name}, and so is every "
+                f"chunk of it: it was never written or not copied; write it with frame_archive.ArchiveWriter, copy it, "
+                f"read it as fill values with --missing-chunks fill{instead}"
+            )
         return ArchiveError(
             f"{self._archive / key} is missing, with {self._rows} {first}:{last} of {self.name}: copy the archive "
             "again, or, if its writer leaves out chunks of zeros, read them as such with --missing-chunks fill"

@@ -1,0 +1,33 @@
+"""What to do with files that hold frames and are no Zarr store."""
+
+from pathlib import Path
+
+_FORMATS = {
+    "NumPy": (".npy", ".npz"),
+    "HDF5": (".h5", ".hdf5", ".hdf", ".nxs", ".cxi"),
+    "TIFF": (".tif", ".tiff"),
+    "FITS": (".fits", ".fit"),
+    "raw": (".raw", ".bin", ".dat"),
+}
+_LOOKED_AT = 1000
+
+
+def advice(path: Path) -> str:
+    """What to do with `path`, a file or a folder that is no Zarr store, by the names of what it is or holds."""
+    if path.suffix.lower() == ".zip":
+        return "unpack it, for a Zarr store is read as a folder"
+    if path.is_dir():
+        names = (entry for _, entry in zip(range(_LOOKED_AT), path.iterdir(), strict=False))
+        found = next((entry for entry in names if _format(entry)), None)
+    else:
+        found = path if _format(path) else None
+    if found is None:
+        return "give the folder of a Zarr store, which holds a zarr.json"
+    return (
+        f"read the frames of the {_format(found)} file{'s' if found != path else ''} and write them into an archive "
+        "with frame_archive.create_archive, as docs/archive.md shows"
+    )
+
+
+def _format(path: Path) -> str | None:
+    return next((name for name, suffixes in _FORMATS.items() if path.suffix.lower() in suffixes), None)
