@@ -5,60 +5,59 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from analysis.line_fits import bin_edges, fit_line
-from analysis.peak_top import find_top
+from analysis.line_fits import fit_line
+from analysis.peak_top import Top, find_top
 
 # Shared charge lies on one side, a second line often on the other, from some 2 sigma on.
-_REACH_BELOW = 4.0
+_REACH_BELOW, _REACH_ABOVE = 4.0, 1.2
 
 
 @dataclass(frozen=True)
 class Peak:
-    """A Gaussian on the shelf of shared charge.
+    """A Gaussian fitted to the top of a peak.
 
     Attributes:
-        position: The centre, ADU.
-        position_error: Its statistical standard error, ADU.
-        sigma: The standard deviation, ADU.
-        sigma_error: Its statistical standard error, ADU; NaN where only the top could be fitted.
+        position: The centre, in the units of the spectrum's energy: ADU, or keV after `calibrated`.
+        position_error: Its statistical standard error.
+        sigma: The standard deviation of the top; wide where the peak stands on a shelf of shared charge: there
+            ``fit_line`` gives the photons' own.
         height: Clusters a bin at the centre.
     """
 
     position: float
     position_error: float
     sigma: float
-    sigma_error: float
     height: float
 
 
 def fit_peak(spectrum: xr.DataArray, limits: tuple[float, float] | None = None, reach: float = 1.2) -> Peak:
-    """Fit the highest peak of a spectrum, taking nothing for known: a Gaussian with a shelf on its left.
-
-    The fit goes `reach` standard deviations beyond the centre, so that Kβ pulls little at Kα, and four below it. Where
-    that is not possible, as with very few clusters, the top of the peak alone is fitted. For lines of known energies
-    use ``fit_line``.
+    """Fit a Gaussian to the top of the highest peak, taking nothing for known: no shape of its flanks, no energy.
 
     Args:
-        spectrum: Counts over the coordinate `energy` (ADU, equal bins).
-        limits: Look for the peak between these energies only, ADU.
-        reach: How far the fit goes beyond the centre, in standard deviations.
+        spectrum: Counts over the coordinate `energy` (equal bins).
+        limits: Look for the top between these energies only.
+        reach: How far the fit goes from the centre, in standard deviations.
 
     Raises:
         ValueError: No peak there: fewer than three filled bins around the top, or no maximum between its sides.
     """
-    chosen = spectrum if limits is None else spectrum.sel(energy=slice(*limits))
-    energy = chosen["energy"].to_numpy().astype(np.float64)
-    top = find_top(energy, chosen.to_numpy().astype(np.float64), reach)
-    span = (top.position - _REACH_BELOW * top.sigma, top.position + reach * top.sigma)
-    try:
-        fit = fit_line(chosen, shape="step", limits=span)
-    except ValueError:
-        return Peak(top.position, top.position_error, top.sigma, float("nan"), top.height)
-    width = np.diff(bin_edges(chosen)[:2])[0]
-    return Peak(
-        position=float(fit.position),
-        position_error=float(fit.position_error),
-        sigma=float(fit.sigma),
-        sigma_error=float(fit.sigma_error),
-        height=float(fit.counts * width / (fit.sigma * np.sqrt(2 * np.pi))),
-    )
+    top = _top(spectrum if limits is None else spectrum.sel(energy=slice(*limits)), reach)
+    return Peak(top.position, top.position_error, top.sigma, top.height)
+
+
+def fit_peak_on_shelf(spectrum: xr.DataArray) -> xr.Dataset:
+    """Fit the highest peak with the shelf of shared charge on its left, as ``fit_line`` does.
+
+    From four standard deviations below the centre to 1.2 beyond it, so that a Kβ not known of pulls little at Kα.
+
+    Raises:
+        ValueError: No peak there, or too few clusters for more than its top.
+    """
+    top = _top(spectrum, _REACH_ABOVE)
+    span = (top.position - _REACH_BELOW * top.sigma, top.position + _REACH_ABOVE * top.sigma)
+    return fit_line(spectrum, shape="step", limits=span)
+
+
+def _top(spectrum: xr.DataArray, reach: float) -> Top:
+    energy = spectrum["energy"].to_numpy().astype(np.float64)
+    return find_top(energy, spectrum.to_numpy().astype(np.float64), reach)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from finder import Pedestal
 from frame_archive import FrameArchive
-from workflows.pictures import pixel_map, save
+from workflows.pictures import picture_path, pixel_map, save
 
 DARKS_USED = 1000
 
@@ -32,14 +32,17 @@ def draw_archive(archive: FrameArchive, folder: Path) -> list[str]:
             "noise, one standard deviation [ADU]",
             (0.5, 99.5),
         )
-        return [save(mean, folder / "dark_mean.png", origin), save(noise, folder / "dark_noise.png", origin)]
+        return [
+            save(mean, picture_path(folder, origin, "dark_mean"), origin),
+            save(noise, picture_path(folder, origin, "dark_noise"), origin),
+        ]
     if archive.n_frames == 0:
         return []
     frame = np.empty((1, *archive.frame_shape), archive.dtype)
     archive.read(0, 1, frame)
     number = int(archive.frame_numbers(0, 1)[0])
     figure = pixel_map(_shown(frame[0], archive), f"First frame (number {number:,})", "raw value [ADU]", (0.5, 99.5))
-    return [save(figure, folder / "first_frame.png", origin)]
+    return [save(figure, picture_path(folder, origin, "first_frame"), origin)]
 
 
 def _shown(plane: npt.NDArray[np.generic], archive: FrameArchive) -> npt.NDArray[np.float64]:

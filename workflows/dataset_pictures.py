@@ -9,7 +9,8 @@ import numpy as np
 import xarray as xr
 
 import analysis
-from workflows.pictures import new_figure, pixel_map, save
+from analysis.peaks import fit_peak_on_shelf
+from workflows.pictures import new_figure, picture_path, pixel_map, save, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 POINTS_OF_RATE = 300
 POINTS_OF_SPECTRUM = 300
+_FIT = "#cb181d"
 
 
 def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dataset | None = None) -> list[str]:
-    """Draw `hit_map.png`, `spectrum.png` and `rate.png` into `folder` and return their paths.
+    """Draw the hit map, the spectrum and the rate into `folder`, under the dataset's name, and return their paths.
 
     Without a list of clusters the first two are those of `products` that were counted.
     """
@@ -37,11 +39,13 @@ def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dat
         counted = xr.Dataset() if products is None else products
         hits, spectrum = counted.get("hit_map"), _coarser(counted.get("spectrum"))
     figures = {
-        "hit_map.png": None if hits is None else _hit_map(hits, n, clusters.sizes["frame"]),
-        "spectrum.png": None if spectrum is None else _spectrum(spectrum, n, (rows, columns)),
-        "rate.png": _rate(clusters),
+        "hit_map": None if hits is None else _hit_map(hits, n, clusters.sizes["frame"]),
+        "spectrum": None if spectrum is None else _spectrum(spectrum, n, (rows, columns)),
+        "rate": _rate(clusters),
     }
-    return [save(figure, folder / name, origin) for name, figure in figures.items() if figure is not None]
+    return [
+        save(figure, picture_path(folder, path, name), origin) for name, figure in figures.items() if figure is not None
+    ]
 
 
 def n_clusters(clusters: xr.Dataset) -> int:
@@ -76,8 +80,6 @@ def _hit_map(hits: xr.DataArray, n: int, frames: int) -> Figure:
 
 def _spectrum(spectrum: xr.DataArray, n: int, window: tuple[int, int]) -> Figure:
     rows, columns = window
-    from matplotlib.ticker import MaxNLocator
-
     figure, axes = new_figure(7.2, 4.6)
     half = spectrum.attrs["bin_width"] / 2
     edges = np.append(spectrum.energy - half, spectrum.energy[-1] + half)
@@ -87,36 +89,60 @@ def _spectrum(spectrum: xr.DataArray, n: int, window: tuple[int, int]) -> Figure
     axes.set_ylabel(spectrum.attrs["long_name"])
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, max(1.0, 1.18 * float(spectrum.max())))
-    axes.yaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, steps=[1, 2, 5, 10]))
+    whole_ticks(axes.yaxis)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     if n == 0:
         _say(axes, "no clusters")
-    _mark_peak(axes, spectrum)
+    mark_peak(axes, spectrum)
     if spectrum.attrs["above"]:
-        note = f"{spectrum.attrs['above']:,} clusters above the range"
+        above = spectrum.attrs["above"]
+        note = f"{above:,} cluster{'s' * (above != 1)} above the range"
         axes.text(0.99, 0.98, note, ha="right", va="top", transform=axes.transAxes, fontsize=7, color="0.35")
     return figure
 
 
-def _mark_peak(axes: Axes, spectrum: xr.DataArray) -> None:
+def mark_peak(axes: Axes, spectrum: xr.DataArray) -> None:
+    """Draw the highest peak as fitted, and say where it is; nothing where there are too few clusters for a peak."""
+    try:
+        fit = fit_peak_on_shelf(spectrum)
+    except ValueError:
+        _mark_top(axes, spectrum)
+        return
+    axes.plot(fit["energy"], fit["fitted"], color=_FIT)
+    names = ("position", "position_error", "sigma", "sigma_error")
+    _label_peak(axes, *(float(fit[name]) for name in names))
+
+
+def _mark_top(axes: Axes, spectrum: xr.DataArray) -> None:
+    """What is left to say where clusters are too few for a fit of the flanks."""
     try:
         peak = analysis.fit_peak(spectrum)
     except ValueError:  # too few clusters for a peak: the picture says enough
         return
     reach = np.linspace(peak.position - 1.2 * peak.sigma, peak.position + 1.2 * peak.sigma, 200)
-    axes.plot(reach, peak.height * np.exp(-0.5 * ((reach - peak.position) / peak.sigma) ** 2), color="#cb181d")
-    axes.axvline(peak.position, color="#cb181d", linewidth=0.8, linestyle="--")
-    error = f" ± {peak.position_error:.1f}" if peak.position_error >= 0.05 else ""
+    axes.plot(reach, peak.height * np.exp(-0.5 * ((reach - peak.position) / peak.sigma) ** 2), color=_FIT)
+    _label_peak(axes, peak.position, peak.position_error, peak.sigma, np.nan)
+
+
+def _label_peak(axes: Axes, position: float, position_error: float, sigma: float, sigma_error: float) -> None:
+    axes.axvline(position, color=_FIT, linewidth=0.8, linestyle="--")
+    # On the side with more room: a peak far left has none on its left.
+    low, high = axes.get_xlim()
+    left = position - low > 0.4 * (high - low)
     axes.annotate(
-        f"peak at {peak.position:.1f}{error} ADU\nσ = {peak.sigma:.1f} ADU",
-        (peak.position, axes.get_ylim()[1]),
-        xytext=(-6, -6),
+        f"peak at {_with_error(position, position_error)} ADU\nσ = {_with_error(sigma, sigma_error)} ADU",
+        (position, axes.get_ylim()[1]),
+        xytext=(-6 if left else 6, -6),
         textcoords="offset points",
-        ha="right",
+        ha="right" if left else "left",
         va="top",
-        color="#cb181d",
+        color=_FIT,
         fontsize=9,
     )
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.1f} ± {error:.1f}" if np.isfinite(error) and error >= 0.05 else f"{value:.1f}"
 
 
 def _rate(clusters: xr.Dataset) -> Figure:
@@ -127,13 +153,14 @@ def _rate(clusters: xr.Dataset) -> Figure:
     axes.set_title("Clusters a frame" + (f", mean of every {frames:,} frames" if frames > 1 else ""))
     axes.set_xlabel("frame, counted from the archive's first")
     axes.set_ylabel("clusters a frame")
+    whole_ticks(axes.xaxis)
     if n_clusters(clusters) == 0 or not np.isfinite(rate).any():
         _say(axes, "no clusters")
     else:
         mean = float(clusters.photons.rate(n_frames)[0])
         spread = 2 * (mean / frames) ** 0.5
         axes.axhspan(mean - spread, mean + spread, color="0.9", label="± 2 standard deviations of Poisson counts")
-        axes.axhline(mean, color="0.5", linewidth=0.8, label=f"mean {mean:,.1f}")
+        axes.axhline(mean, color="0.5", linewidth=0.8, label=f"mean {mean:,.1f}" if mean >= 1 else f"mean {mean:.2g}")
         axes.plot(rate.frame, rate, color="#2171b5", linewidth=0.9, marker="." if len(rate) <= 50 else "")
         axes.legend(fontsize=7, frameon=False, loc="upper right", ncols=2)
         low, high = axes.get_ylim()

@@ -12,11 +12,14 @@ from workflows.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 _DPI = 150
 # From this ratio of its sides on a detector is a strip, whose pixels cannot be shown square.
 _STRIP = 20
+# File systems allow 255 bytes in a name, a character may take four.
+_LONGEST_NAME = 50
 
 
 def require_matplotlib() -> None:
@@ -45,6 +48,19 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
+def whole_ticks(axis: Axis) -> None:
+    """No ticks between whole numbers on an axis that counts."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins="auto", integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
+
+
+def picture_path(folder: Path, store: str, what: str) -> Path:
+    """Where a picture of a store goes: under the store's own name, so that those of several lie side by side."""
+    name = Path(store).name.removesuffix(".zarr") or "store"
+    return folder / f"{name[:_LONGEST_NAME]}.{what}.png"
+
+
 def save(figure: Figure, path: Path, origin: str) -> str:
     """Write the picture with a small line that says where it comes from, and return its path."""
     figure.text(0.995, 0.003, printable(origin), parse_math=False, ha="right", va="bottom", fontsize=6, color="0.45")
@@ -62,7 +78,6 @@ def pixel_map(values: npt.NDArray[Any], title: str, quantity: str, percentiles: 
         percentiles: The ends of the colours: a hot pixel must not make everything else one shade.
     """
     from matplotlib import colormaps
-    from matplotlib.ticker import MaxNLocator
 
     rows, columns = values.shape
     figure, axes = new_figure(*_map_size(rows, columns))
@@ -74,7 +89,7 @@ def pixel_map(values: npt.NDArray[Any], title: str, quantity: str, percentiles: 
     aspect: Literal["equal", "auto"] = "equal" if max(rows, columns) <= _STRIP * min(rows, columns) else "auto"
     image = axes.imshow(values, vmin=low, vmax=high, cmap=colours, aspect=aspect, interpolation="nearest")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins="auto", integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
+        whole_ticks(axis)
     axes.set_title(title)
     axes.set_xlabel("column x [pixel]")
     axes.set_ylabel("row y [pixel], row 0 at the top")

@@ -23,7 +23,8 @@ from finder import Pedestal
 from frame_archive import FrameArchive, create_archive
 from workflows.archive_pictures import draw_archive
 from workflows.dataset_facts import dataset_page
-from workflows.dataset_pictures import draw_dataset
+from workflows.dataset_pictures import draw_dataset, mark_peak
+from workflows.pictures import new_figure, picture_path, whole_ticks
 
 
 def inspect(*arguments, **environment):
@@ -138,7 +139,7 @@ def test_an_archive_is_described_to_programs_and_drawn(archive, tmp_path):
     chunks = sum(file.stat().st_size for file in (archive / "frames" / "c").rglob("*") if file.is_file())
     assert chunks <= stored["bytes_on_disk"] <= chunks + 4096
     assert page["attributes"]["photon_energy_keV"] == 8.048
-    assert [Path(picture).name for picture in page["pictures"]] == ["dark_mean.png", "dark_noise.png"]
+    assert [Path(picture).name for picture in page["pictures"]] == ["frames.dark_mean.png", "frames.dark_noise.png"]
     for picture in page["pictures"]:
         assert_is_a_picture(picture)
 
@@ -150,7 +151,7 @@ def test_an_array_without_darks_and_checksums_says_so_and_shows_its_first_frame(
     assert "none: uncompressed" in done.stdout
     assert "no mask" in done.stdout
     (picture,) = draw_archive(FrameArchive.open(bare_array), tmp_path)
-    assert Path(picture).name == "first_frame.png"
+    assert Path(picture).name == "bare.first_frame.png"
     assert_is_a_picture(picture)
 
 
@@ -193,7 +194,11 @@ def test_a_dataset_is_described_to_programs_and_drawn(dataset, tmp_path):
     assert page["storage"]["bytes_decoded"] == arrays + pedestal + 2 * 8 + 2 * 8
     on_disk = sum(file.stat().st_size for file in dataset.rglob("*") if file.is_file())
     assert 0.5 * on_disk < page["storage"]["bytes_on_disk"] <= on_disk
-    assert [Path(picture).name for picture in page["pictures"]] == ["hit_map.png", "spectrum.png", "rate.png"]
+    assert [Path(picture).name for picture in page["pictures"]] == [
+        "clusters.hit_map.png",
+        "clusters.spectrum.png",
+        "clusters.rate.png",
+    ]
     for picture in page["pictures"]:
         assert_is_a_picture(picture)
     names = {}
@@ -207,6 +212,40 @@ def test_few_clusters_and_odd_detectors_are_described_and_drawn(tmp_path, n_clus
     assert dataset_page(str(path)).as_json()["clusters"]["clusters"] == n_clusters
     for picture in draw_dataset(open_clusters(path), str(path), tmp_path):
         assert_is_a_picture(picture)
+
+
+def test_pictures_of_several_datasets_lie_side_by_side_in_a_folder(tmp_path):
+    for name in ("a.zarr", "b.clusters.zarr", "c"):
+        path = write_clusters(tmp_path / name, 30)
+        draw_dataset(open_clusters(path), str(path), tmp_path)
+    pictures = {f"{store}.{what}.png" for store in ("a", "b.clusters", "c") for what in ("hit_map", "rate", "spectrum")}
+    assert {file.name for file in tmp_path.glob("*.png")} == pictures
+    assert picture_path(tmp_path, "x" * 250 + ".zarr", "rate").name == "x" * 50 + ".rate.png"
+
+
+@pytest.mark.parametrize("position", [60, 300, 700])
+def test_the_label_of_the_peak_lies_within_the_axes(position):
+    edges = np.arange(0.5, 800)
+    counts = 3000 * np.exp(-0.5 * ((edges[:-1] + 0.5 - position) / 12) ** 2)
+    spectrum = xr.DataArray(counts.round(), {"energy": edges[:-1] + 0.5}, "energy")
+    figure, axes = new_figure(7.2, 4.6)
+    axes.set_xlim(0, 800)
+    axes.set_ylim(0, 4000)
+    mark_peak(axes, spectrum)
+    (label,) = axes.texts
+    assert label.get_text().startswith(f"peak at {position}.0")
+    figure.draw_without_rendering()
+    inside, outer = label.get_window_extent(), axes.get_window_extent()
+    assert outer.x0 <= inside.x0 < inside.x1 <= outer.x1
+    assert outer.y0 <= inside.y0 < inside.y1 <= outer.y1
+
+
+def test_a_rate_of_few_frames_has_ticks_at_whole_frames():
+    figure, axes = new_figure(7.2, 3.8)
+    axes.plot([0, 1, 2], [4, 5, 3])
+    whole_ticks(axes.xaxis)
+    assert [tick for tick in axes.get_xticks() if 0 <= tick <= 2] == [0, 1, 2]
+    del figure
 
 
 def test_a_run_that_is_not_complete_is_described_but_not_drawn(tmp_path):
