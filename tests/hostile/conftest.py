@@ -18,6 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
+from numcodecs import Blosc, Delta, Zlib
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from cluster_store import (
     ClusterWriter,
@@ -292,6 +295,30 @@ def tools() -> Tools:
 @pytest.fixture(scope="module")
 def archive_store(tools, tmp_path_factory) -> Store:
     return Store(make_archive(tmp_path_factory.mktemp("archives") / "a.zarr", tools.arrays))
+
+
+OTHER_LAYOUTS = (
+    {"compressors": [BloscCodec(cname="zstd")]},
+    {"compressors": None},
+    {"compressors": [ZstdCodec()], "chunks": (20, 6, 10)},
+    {"compressors": [GzipCodec()], "chunks": (5, 12, 10), "shards": (20, 12, 10)},
+    {"zarr_format": 2, "compressors": Blosc("lz4")},
+    {"zarr_format": 2, "compressors": Zlib(), "filters": [Delta("u2")]},
+)
+
+
+@pytest.fixture(scope="module")
+def other_stores(tools, tmp_path_factory) -> list[Store]:
+    stores = []
+    for layout in OTHER_LAYOUTS:
+        options = {"chunks": (20, 12, 10)} | layout
+        path = tmp_path_factory.mktemp("others") / "o.zarr"
+        group = zarr.create_group(path, zarr_format=options.pop("zarr_format", 3))
+        for name in ("frames", "dark"):
+            group.create_array(name, data=getattr(tools.arrays, name), **options)
+        group.create_array("pixel_mask", data=tools.arrays.pixel_mask)
+        stores.append(Store(path))
+    return stores
 
 
 @pytest.fixture(scope="module")
