@@ -25,31 +25,35 @@ def client():
 def run_damaged(n, client, store, tools, tmp_path, record_property) -> None:
     expected = process(store.path, tmp_path / "clean.zarr", client=client, batch_size=10).load()
     outcomes: Counter[str] = Counter()
-    for seed in range(n):
-        how = tools.damage(store, random.Random(seed))
-        if "json" in how or "swap" in how or "link in" in how:  # what they change may be meant, or be the same
-            store.restore()
-            continue
-        with warnings.catch_warnings(action="ignore"):
-            try:
-                found = process(store.path, tmp_path / f"{seed}.zarr", client=client, batch_size=10).load()
-            except (ArchiveError, DatasetError, RunError, ValueError) as error:
-                assert str(store.path) in str(error), how
-                assert "\n" not in str(error)
-                outcomes["refused"] += 1
-            else:
-                if "zarr.json" not in how:
-                    assert all(found[name].equals(expected[name]) for name in VARIABLES), how
-                outcomes["right"] += 1
+    chance = random.Random(3)
+    while outcomes.total() < n:
+        how = tools.damage(store, chance)
+        # What the others change may be meant, or be the same.
+        if how.startswith(("flip", "cut", "grow", "delete", "folder", "pipe", "link out")) and "zarr.json" not in how:
+            out = tmp_path / f"{outcomes.total()}.zarr"
+            outcomes[run(store, out, client, expected, how)] += 1
         store.restore()
-    assert outcomes["refused"] > n // 4
     record_property("inputs tried", f"{outcomes.total()} runs on damaged archives: {dict(outcomes)}")
+
+
+def run(store, out, client, expected, how: str) -> str:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            found = process(store.path, out, client=client, batch_size=10).load()
+    except (ArchiveError, DatasetError, RunError, ValueError) as error:
+        said = str(error)
+    else:
+        assert all(found[name].equals(expected[name]) for name in VARIABLES), how
+        return "right"
+    assert str(store.path) in said, how
+    assert "\n" not in said
+    return "refused"
 
 
 def test_a_run_on_a_damaged_archive_is_right_or_ends_in_one_sentence(
     client, archive_store, tools, tmp_path, record_property
 ):
-    run_damaged(10, client, archive_store, tools, tmp_path, record_property)
+    run_damaged(6, client, archive_store, tools, tmp_path, record_property)
 
 
 @pytest.mark.slow
