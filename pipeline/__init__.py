@@ -2,9 +2,9 @@
 
 from pipeline.clusters import ClusterConfig, open_cluster
 from pipeline.dark_problems import WrongDarksWarning
-from pipeline.errors import BatchError, ClusterUnavailableError, RunError
+from pipeline.errors import BatchError, ClusterUnavailableError, OutputError, ResumeError, RunError
 from pipeline.preparation import PreparedRun, RunOptions, prepare
-from pipeline.processing import process
+from pipeline.processing import SkippedBatchesWarning, process
 from pipeline.run import RunResult, StalePedestalWarning, execute
 from pipeline.submission import RunProgress
 
@@ -12,11 +12,14 @@ __all__ = [
     "BatchError",
     "ClusterConfig",
     "ClusterUnavailableError",
+    "OutputError",
     "PreparedRun",
+    "ResumeError",
     "RunError",
     "RunOptions",
     "RunProgress",
     "RunResult",
+    "SkippedBatchesWarning",
     "StalePedestalWarning",
     "WrongDarksWarning",
     "execute",

@@ -21,3 +21,11 @@ class RunStoppedError(RunError):
 
 class NotEnoughMemoryError(RunError):
     """The workers that were asked for would not fit into the memory that there is."""
+
+
+class OutputError(RunError):
+    """The dataset or its journal can't be written: a full disk, a quota, a disk that went away."""
+
+
+class ResumeError(RunError):
+    """A run can't be continued: what it was made from has changed, or what it left is not there."""

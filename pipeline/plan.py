@@ -134,3 +134,23 @@ class SharedChunk:
         full = self._first_row, self._batches
         self._batches = []
         return full
+
+
+def rows_written(n_clusters: Sequence[int], rows_per_chunk: int) -> list[int]:
+    """How many rows of the dataset each batch writes: its own whole chunks, and the shared ones that it begins."""
+    rows = [0] * len(n_clusters)
+    shared = SharedChunk(rows_per_chunk)
+    start = 0
+
+    def join(chunk: tuple[int, list[int]] | None, stop: int) -> None:
+        if chunk is not None:
+            rows[chunk[1][0]] += stop - chunk[0]
+
+    for batch, n in enumerate(n_clusters):
+        span = RowSpan(start, start + n, rows_per_chunk)
+        rows[batch] += span.body[1] - span.body[0]
+        for first, stop in (span.head, span.tail):
+            join(shared.take(batch, first, stop), stop)
+        start = span.stop
+    join(shared.flush(), start)
+    return rows

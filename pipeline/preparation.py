@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cluster_store import DatasetLayout, dataset_status, require_replaceable
 from finder import FinderParameters, Pedestal, open_finder
 from frame_archive import ArchiveAddress, FrameArchive, local_path
-from pipeline.ownership import living_writer
+from pipeline.ownership import being_written, living_writer
 from pipeline.pedestal_source import DarkFrames, PedestalSource, find_pedestal
 from pipeline.pixel_masks import combined_mask
 from pipeline.plan import BatchPlan
@@ -24,6 +24,8 @@ BLOCK_BYTES = 8 << 20
 """Frames are read and searched in blocks of about so many bytes, small enough to stay in a core's share of cache."""
 
 SIGNAL_DTYPES = ("int32", "float32")
+TRACKINGS = ("batch", "chain")
+ON_BAD_BATCH = ("fail", "skip")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,10 @@ class RunOptions:
         pedestal: See :func:`pipeline.pedestal_source.find_pedestal`.
         mask: See :func:`pipeline.pixel_masks.combined_mask`.
         signal_dtype: ``int32`` (rounded half away from zero) or ``float32``, in ADU.
+        tracking: ``batch``: each batch starts from the trained pedestal. ``chain``: batches are found in order, each
+            from where the last one ended.
+        on_bad_batch: ``fail``: stop at the first batch that fails after its retries. ``skip``: mark its frames, go on.
+        resume: Go on with what an earlier run left at ``out``.
         overwrite: Replace an earlier dataset of photonflow's at ``out``.
         command: What was called, for the dataset's history.
     """
@@ -57,6 +63,9 @@ class RunOptions:
     pedestal: str | Pedestal | None = None
     mask: str | npt.NDArray[Any] | None = None
     signal_dtype: str = "int32"
+    tracking: str = "batch"
+    on_bad_batch: Literal["fail", "skip"] = "fail"
+    resume: bool = False
     overwrite: bool = False
     command: str = "pipeline.process(...)"
 
@@ -106,8 +115,11 @@ def prepare(options: RunOptions) -> PreparedRun:
         FileExistsError: There is something at the output's place that may not be overwritten.
         OSError: The output's place can't be written to.
     """
-    if options.signal_dtype not in SIGNAL_DTYPES:
-        raise ValueError(f"signal_dtype {options.signal_dtype!r} is none of {', '.join(SIGNAL_DTYPES)}")
+    for name, known in (("signal_dtype", SIGNAL_DTYPES), ("tracking", TRACKINGS), ("on_bad_batch", ON_BAD_BATCH)):
+        if getattr(options, name) not in known:
+            raise ValueError(f"{name} {getattr(options, name)!r} is none of {', '.join(known)}")
+    if options.resume and options.overwrite:
+        raise ValueError("--resume goes on with what is there and --overwrite replaces it: give one of them")
     if options.batch_size < 1:
         raise ValueError(f"a batch of {options.batch_size} frames was asked for: the batch size is at least 1")
     if dataset_status(_absolute(options.archive)) in ("running", "complete"):
@@ -182,12 +194,16 @@ def _output(options: RunOptions, archive: FrameArchive) -> str:
         raise FileExistsError(
             f"{out} exists and is not a dataset of photonflow's, so it is left alone: give --out another place"
         )
-    if status != "absent" and not options.overwrite:
-        unfinished = " (of a run that did not finish)" if status == "running" else ""
-        raise FileExistsError(f"{out} exists{unfinished}: give --overwrite to replace it, or --out another place")
     if (writer := living_writer(str(out))) is not None:
-        raise FileExistsError(f"{out} is being written by {writer}: wait for it, end it, or give --out another place")
-    require_replaceable(str(out))
+        raise being_written(str(out), writer)
+    if status != "absent" and not options.overwrite and not options.resume:
+        unfinished = " (of a run that did not finish)" if status == "running" else ""
+        go_on = "--resume to go on with it, " if status == "running" else ""
+        raise FileExistsError(
+            f"{out} exists{unfinished}: give {go_on}--overwrite to replace it, or --out another place"
+        )
+    if not options.resume:
+        require_replaceable(str(out))
     _require_writable(out)
     return str(out)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
@@ -26,6 +27,10 @@ from pipeline.submission import RunProgress
 logger = logging.getLogger(__name__)
 
 
+class SkippedBatchesWarning(UserWarning):
+    """A run is complete, but some of its batches are not in the dataset."""
+
+
 def process(
     archive: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
@@ -45,6 +50,9 @@ def process(
     pedestal: str | os.PathLike[str] | Pedestal | None = None,
     mask: str | os.PathLike[str] | npt.NDArray[Any] | None = None,
     signal_dtype: Literal["int32", "float32"] = "int32",
+    tracking: Literal["batch", "chain"] = "batch",
+    on_bad_batch: Literal["fail", "skip"] = "fail",
+    resume: bool = False,
     overwrite: bool = False,
     backend: str = "auto",
     cluster_timeout: float = 120.0,
@@ -73,6 +81,9 @@ def process(
             with ``mean`` and ``noise``); by default the archive's own dark frames.
         mask: NeXus bits or bool (y, x), or a path; added to the archive's own mask.
         signal_dtype: Type of the signal in the dataset, in ADU.
+        tracking: ``batch``: each batch starts from the trained pedestal. ``chain``: each where the last one ended.
+        on_bad_batch: ``fail``: stop at the first batch that fails. ``skip``: mark its frames and go on.
+        resume: Go on with what an earlier run left at ``out``; where there is nothing, begin.
         overwrite: Replace an earlier output.
         backend: ``auto``, ``cpu`` or ``reference``.
         cluster_timeout: How long to wait for a scheduler that does not answer, or for a worker if there is none, in s.
@@ -88,6 +99,7 @@ def process(
         ValueError: Bad input; the message says what, where, and what to do.
         RunError: The run could not be finished.
         OSError: The output can't be written, or exists.
+        SkippedBatchesWarning: (as a warning) batches were skipped.
     """
     began = time.perf_counter()
     if sum(choice is not None for choice in (client, cpus, gpus, scheduler)) > 1:
@@ -106,6 +118,9 @@ def process(
         pedestal=os.fspath(pedestal) if isinstance(pedestal, os.PathLike) else pedestal,
         mask=os.fspath(mask) if isinstance(mask, os.PathLike) else mask,
         signal_dtype=signal_dtype,
+        tracking=tracking,
+        on_bad_batch=on_bad_batch,
+        resume=resume,
         overwrite=overwrite,
     )
     prepared = prepare(options)
@@ -116,6 +131,13 @@ def process(
             on_progress=on_progress,
             began=began,
             patience=Patience(cluster_timeout, batch_timeout),
+        )
+    if result.skipped:
+        warnings.warn(
+            f"{result.summary.frames_lost} frames of {len(result.skipped)} batches are not in {result.out}, the first "
+            f"of {result.skipped[0].batch}: {result.skipped[0].cause}; process(..., resume=True) tries them again",
+            SkippedBatchesWarning,
+            stacklevel=2,
         )
     return open_clusters(result.out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import time
@@ -9,31 +10,38 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import xarray as xr
 import xxhash
+import zarr
 from distributed import Client
 
-from cluster_store import create_dataset, finish_dataset, write_pedestal, write_table
+from cluster_store import FrameStatus, finish_dataset, read_layout
 from finder import Pedestal
 from finder.offset import Offset, offset_by_chance
 from pipeline import provenance
+from pipeline.advice import what_is_left
+from pipeline.beginning import begin_again, begin_anew, begin_where_skipped, run_of_dataset
+from pipeline.chain_states import ChainStates, StatePruner
 from pipeline.cluster_watch import ClusterWatch, Patience
 from pipeline.clusters import require_photonflow
 from pipeline.dark_problems import masked_in, warn_of_wrong_darks
 from pipeline.deaths import DeathsByTask
-from pipeline.errors import BatchError
-from pipeline.ownership import at_work, writer_attributes
+from pipeline.errors import BatchError, ClusterUnavailableError, OutputError
+from pipeline.faults import writing
+from pipeline.journal import journal_folder, remove_journal
+from pipeline.made_from import made_from
+from pipeline.ownership import sole_writer
 from pipeline.pedestal_source import train_pedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun
 from pipeline.redaction import redacted
+from pipeline.remaining import Remaining
+from pipeline.reports import BatchCount
+from pipeline.run_plugin import RunPlugin, RunSetup, plugin_name
 from pipeline.sizing import require_memory
-from pipeline.submission import RunProgress, RunRecord, Submission
-from pipeline.worker import BatchCount, RunPlugin, RunSetup, plugin_name
+from pipeline.submission import RunProgress, RunRecord, Submission, Work
+from pipeline.tables import Writing, bytes_written, write_tables
 from pipeline.worker_exits import WorkerExits
 from roofline import StageUse, ThroughputSummary
 
@@ -43,7 +51,6 @@ logger = logging.getLogger(__name__)
 SHARE_OF_BAD_PIXELS = 0.02
 # Batches in flight a worker thread: one at work, and one to follow it without a pause.
 WINDOW = 2
-EPOCH = "seconds since 1970-01-01"  # As CF has it: xarray decodes such a column to times.
 # A worker opens the archive and compiles the finder; many that begin at once on a busy file server take a while.
 SECONDS_TO_PREPARE = 300.0
 
@@ -60,11 +67,15 @@ class RunResult:
         out: Absolute path of the dataset.
         summary: What was done, in how long.
         digest: Digest of all clusters; the same for the same archive, pedestal and parameters.
+        skipped: The batches that are not in it, with what became of them and why.
+        was_complete: The dataset was complete already, and nothing had to be done.
     """
 
     out: str
     summary: ThroughputSummary
     digest: str
+    skipped: tuple[BatchCount, ...] = ()
+    was_complete: bool = False
 
 
 def execute(
@@ -78,7 +89,7 @@ def execute(
     should_stop: Callable[[], bool] = lambda: False,
     on_notice: Callable[[str], object] = logger.warning,
 ) -> RunResult:
-    """Process all batches on the workers of ``client`` and write the dataset.
+    """Process all batches on the workers of ``client`` and write the dataset, or what is left of it.
 
     Args:
         prepared: The run.
@@ -92,16 +103,38 @@ def execute(
         on_notice: Told in a sentence what the user should know while the run goes on.
 
     Raises:
-        RunError: The run could not be finished; the dataset stays as it is, marked ``running``.
+        RunError: The run could not be finished; the dataset stays as it is, marked ``running``, to be gone on with.
         RunStoppedError: It was asked to stop.
+        FileExistsError: Another run is writing the dataset.
         WrongDarksWarning: (as a warning) the darks can't be right.
         StalePedestalWarning: (as a warning) the pedestal is off before some batch.
     """
     began = time.perf_counter() if began is None else began
     on_step = on_step or (lambda step: None)
-    options, layout, run_id = prepared.options, prepared.layout, uuid.uuid4().hex[:8]
-    batch_bytes = min(options.batch_size, prepared.plan.n_frames) * prepared.archive.frame_nbytes
+    run_id = uuid.uuid4().hex[:8]
+    batch_bytes = min(prepared.options.batch_size, prepared.plan.n_frames) * prepared.archive.frame_nbytes
     watch = ClusterWatch(client, run_id, patience, should_stop, on_notice, batch_bytes)
+    with sole_writer(prepared.out, run_id) as dead:
+        if dead is not None:
+            on_notice(f"{prepared.out} was being written by {dead}, which has ended: its place is taken")
+        try:
+            with writing(prepared.out):
+                return _execute(prepared, client, run_id, watch, on_step, on_progress, on_notice, began)
+        except (BatchError, OutputError, ClusterUnavailableError) as error:
+            raise type(error)(f"{error}; {what_is_left(prepared)}") from error
+
+
+def _execute(
+    prepared: PreparedRun,
+    client: Client,
+    run_id: str,
+    watch: ClusterWatch,
+    on_step: Callable[[str], None],
+    on_progress: Callable[[RunProgress], None] | None,
+    on_notice: Callable[[str], object],
+    began: float,
+) -> RunResult:
+    options, out = prepared.options, prepared.out
     require_photonflow(client, watch)
     needed_bytes, notice = require_memory(prepared, watch.workers)
     if notice is not None:
@@ -112,41 +145,68 @@ def execute(
     )
     warn_of_wrong_darks(prepared, trained)
     pedestal = trained.pedestal
+    made = made_from(prepared, pedestal)
+    attributes = _attributes(prepared) | {"made_from": json.dumps(made)}
+    if options.resume and run_of_dataset(out) is not None:
+        prepared = replace(prepared, layout=read_layout(out))
+    layout = prepared.layout
     setup = RunSetup(
         run_id=run_id,
         archive=prepared.archive.address,
-        dataset=prepared.out,
+        dataset=out,
         layout=layout,
         parameters=options.parameters,
         backend=prepared.backend,
         pedestal=pedestal,
         pixel_mask=prepared.pixel_mask,
         block_bytes=BLOCK_BYTES,
+        chain_folder=str(journal_folder(out)) if options.tracking == "chain" else None,
     )
     workers = watch.n_threads
-    with at_work(run_id), _plugin_on_workers(setup, client, on_step, watch) as exits:
-        attributes = _attributes(prepared) | writer_attributes()
-        create_dataset(prepared.out, layout, attributes, overwrite=options.overwrite, run_id=run_id)
-        write_pedestal(prepared.out, pedestal, run_id=run_id)
+    with _plugin_on_workers(setup, client, on_step, watch) as exits:
+        beginning = begin_again(prepared, attributes, made, run_id) if options.resume else None
+        if beginning is None:
+            beginning = begin_anew(prepared, attributes, made, pedestal, run_id)
+        elif beginning.is_complete:
+            return _already_complete(out, prepared, workers, time.perf_counter() - began)
+        elif beginning.skipped:
+            on_step(f"trying {len(beginning.skipped)} skipped batches again")
+            beginning = begin_where_skipped(prepared, beginning, client, watch, run_id)
+        journal = beginning.journal
         on_step("finding clusters")
-        logger.info("run %s: %d batches on %d workers into %s", run_id, len(prepared.plan), workers, prepared.out)
+        logger.info("run %s: %d batches on %d workers into %s", run_id, len(beginning.left.to_find), workers, out)
         submitted = time.perf_counter()
+        work = Work(
+            run_id=run_id,
+            plan=prepared.plan,
+            rows_per_chunk=layout.rows_per_chunk,
+            to_find=beginning.left.to_find,
+            kept=beginning.left.kept,
+            expected=beginning.expected,
+            on_bad_batch=options.on_bad_batch,
+            chained=options.tracking == "chain",
+            window=WINDOW,
+        )
+        prune = StatePruner(ChainStates(journal.folder)) if work.chained else None
         try:
             deaths = DeathsByTask(exits.of, on_notice, len(watch.workers), needed_bytes)
-            submission = Submission(
-                client, run_id, prepared.plan, layout.rows_per_chunk, WINDOW, on_progress, watch, deaths
-            )
+            submission = Submission(client, work, watch, deaths, journal.append, on_progress, prune)
             record = submission.run()
-        except BatchError as error:
-            raise BatchError(f"{error}; what is at {prepared.out} is unfinished, run again with --overwrite") from error
+        finally:
+            journal.close()
         counts = [count for count in record.counts if count is not None]
         digest = _digest(counts)
-        _write_tables(prepared.out, counts, record, run_id)
-        finish_dataset(prepared.out, layout, record.n_clusters, {"digest": digest}, run_id=run_id)
+        nbytes, stored_bytes = bytes_written(out, layout, [count.n_clusters for count in counts])
+        written = Writing(record.write_seconds, record.write_ended, nbytes, stored_bytes)
+        write_tables(out, counts, written, run_id=run_id)
+        finish_dataset(out, layout, record.n_clusters, {"digest": digest}, run_id=run_id)
+        missing = tuple(count for count in counts if count.status is not FrameStatus.OK)
+        if not missing:
+            remove_journal(out)
         seconds = time.perf_counter() - submitted
-    summary = _summary(counts, record, workers, seconds, submitted - began)
+    summary = _summary(counts, record, beginning.left, workers, seconds, submitted - began)
     _warn_if_stale(counts, prepared, pedestal)
-    return RunResult(prepared.out, summary, digest)
+    return RunResult(out, summary, digest, missing)
 
 
 @contextmanager
@@ -172,7 +232,7 @@ def _attributes(prepared: PreparedRun) -> dict[str, Any]:
         "n_sigma": options.parameters.n_sigma,
         "n_samples": options.parameters.n_samples,
         "noise": options.parameters.noise,
-        "tracking": "batch",
+        "tracking": options.tracking,
         "pedestal": redacted(str(prepared.pedestal)),
         "archive": redacted(prepared.archive.address.path),
         "archive_fingerprint": prepared.archive.fingerprint,
@@ -190,89 +250,49 @@ def _digest(counts: list[BatchCount]) -> str:
     return f"xxh3-128:{whole.hexdigest()}"
 
 
-def _write_tables(out: str, counts: list[BatchCount], record: RunRecord, run_id: str) -> None:
-    names = sorted({count.worker for count in counts})
-
-    def column(values: list[Any], dtype: str, **attrs: str) -> tuple[str, npt.NDArray[Any], dict[str, str]]:
-        return "batch", np.asarray(values, dtype), attrs
-
-    batches = xr.Dataset(
-        {
-            "first_frame": column([c.batch.start for c in counts], "u8", long_name="first frame, in the archive"),
-            "n_frames": column([c.batch.n_frames for c in counts], "u4", long_name="frames"),
-            "n_clusters": column([c.n_clusters for c in counts], "u8", long_name="clusters"),
-            "worker": column(
-                [names.index(c.worker) for c in counts], "u2", long_name="position of the worker in worker_names"
-            ),
-            "began": column([c.began for c in counts], "f8", long_name="work on the batch began", units=EPOCH),
-            "found": column([c.ended for c in counts], "f8", long_name="the batch had been found", units=EPOCH),
-            "written": column(record.write_ended, "f8", long_name="its last rows had been written", units=EPOCH),
-            "read_seconds": column([c.read_seconds for c in counts], "f8", long_name="read and decode", units="s"),
-            "decode_seconds": column(
-                [c.decode_seconds for c in counts], "f8", long_name="decode, which is in read_seconds too", units="s"
-            ),
-            "find_seconds": column([c.find_seconds for c in counts], "f8", long_name="find", units="s"),
-            "write_seconds": column(record.write_seconds, "f8", long_name="encode and write", units="s"),
-            "read_bytes": column([c.read_bytes for c in counts], "u8", long_name="decoded frames", units="byte"),
-            "stored_bytes": column([c.stored_bytes for c in counts], "u8", long_name="files read", units="byte"),
-            "write_bytes": column(record.write_bytes, "u8", long_name="clusters before encoding", units="byte"),
-            "write_stored_bytes": column(record.write_stored_bytes, "u8", long_name="clusters as stored", units="byte"),
-            "minor_faults": column(
-                [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found", units="1"
-            ),
-        },
-        attrs={"worker_names": names},
-    )
-    write_table(out, "batches", batches, run_id=run_id)
-    write_table(
-        out,
-        "pedestal",
-        xr.Dataset(
-            {
-                "movement": column(
-                    [c.movement for c in counts],
-                    "f8",
-                    long_name="movement of the pedestal within the batch, median over pixels",
-                    units="noise widths",
-                ),
-                "offset": column(
-                    [c.offset.median for c in counts],
-                    "f8",
-                    long_name="offset of the frames from the pedestal before the batch, median over pixels",
-                    units="noise widths",
-                ),
-                "pixels_off": column(
-                    [c.offset.pixels_off for c in counts],
-                    "f8",
-                    long_name="share of pixels more than one noise width off before the batch",
-                    units="1",
-                ),
-            }
-        ),
-        run_id=run_id,
-    )
-
-
 def _summary(
-    counts: list[BatchCount], record: RunRecord, workers: int, seconds: float, startup_seconds: float
+    counts: list[BatchCount], record: RunRecord, left: Remaining, workers: int, seconds: float, startup_seconds: float
 ) -> ThroughputSummary:
-    read_bytes = sum(count.read_bytes for count in counts)
+    """What this run did: of batches that an earlier one had done, only how the pedestal fared counts."""
+    found = [counts[k] for k in left.to_find]
+    read_bytes = sum(count.read_bytes for count in found)
+    write_seconds = [value for value in record.write_seconds if math.isfinite(value)]
     return ThroughputSummary(
-        frames=sum(count.batch.n_frames for count in counts),
-        clusters=record.n_clusters,
-        batches=len(counts),
+        frames=sum(count.batch.n_frames for count in found),
+        clusters=sum(count.n_clusters for count in found),
+        batches=len(found),
         workers=workers,
         seconds=seconds,
         startup_seconds=startup_seconds,
         stages=(
-            StageUse("read + decode", sum(count.read_seconds for count in counts), read_bytes),
-            StageUse("find", sum(count.find_seconds for count in counts), read_bytes),
-            StageUse("write", sum(record.write_seconds), sum(record.write_bytes)),
+            StageUse("read + decode", sum(count.read_seconds for count in found), read_bytes),
+            StageUse("find", sum(count.find_seconds for count in found), read_bytes),
+            StageUse("write", sum(write_seconds), record.write_bytes),
         ),
         movement=_largest([count.movement for count in counts]),
         offset=_largest([count.offset.median for count in counts]),
         pixels_off=_largest([count.offset.pixels_off for count in counts]),
+        frames_lost=sum(count.batch.n_frames for count in counts if count.status is not FrameStatus.OK),
+        frames_kept=sum(count.batch.n_frames for count in left.kept.values()),
     )
+
+
+def _already_complete(out: str, prepared: PreparedRun, workers: int, startup_seconds: float) -> RunResult:
+    nothing = ThroughputSummary(
+        frames=0,
+        clusters=0,
+        batches=0,
+        workers=workers,
+        seconds=0.0,
+        startup_seconds=startup_seconds,
+        stages=(),
+        movement=math.nan,
+        offset=math.nan,
+        pixels_off=math.nan,
+        frames_kept=prepared.plan.n_frames,
+    )
+    digest = zarr.open_group(out, mode="r").attrs.get("digest")
+    return RunResult(out, nothing, str(digest), was_complete=True)
 
 
 def _largest(values: list[float]) -> float:

@@ -1,4 +1,4 @@
-"""What a worker does: the plugin that holds what all batches of a run share, and the tasks.
+"""What a worker does: the tasks of a run.
 
 A batch goes through ``find`` → ``count`` → ``write`` and ``edges`` → ``join``:
 
@@ -25,100 +25,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xxhash
-from distributed import Worker, WorkerPlugin, get_worker
+from distributed import get_worker
 from distributed.metrics import context_meter
 
-from cluster_store import ClusterWriter, DatasetLayout, FrameStatus
-from finder import Finder, FinderParameters, Pedestal, open_finder, rounded
-from finder.offset import Offset, OffsetMeter, lower_median
-from frame_archive import ArchiveAddress, FrameArchive, ReadUse
+from cluster_store import FrameStatus
+from finder import Pedestal, rounded
+from finder.offset import Offset, OffsetMeter
+from frame_archive import ArchiveError, ReadUse
+from pipeline.chain_states import ChainStart
+from pipeline.faults import reading_frames, writing
 from pipeline.found import ClusterRows, Edges, FoundBatch, narrowed
 from pipeline.plan import Batch, RowSpan
-
-
-@dataclass(frozen=True)
-class RunSetup:
-    """All that a worker must know of a run; small, except for the pedestal's planes.
-
-    Args:
-        run_id: Tells runs on one cluster apart.
-        archive: Where the frames are.
-        dataset: Where the clusters go.
-        layout: The layout of the dataset.
-        parameters: What the finder is told.
-        backend: Which finder.
-        pedestal: The trained pedestal, from which every batch starts.
-        pixel_mask: NeXus bits (y, x), or None.
-        block_bytes: The most bytes of frames to read at a time, if the archive's chunks allow.
-    """
-
-    run_id: str
-    archive: ArchiveAddress
-    dataset: str
-    layout: DatasetLayout
-    parameters: FinderParameters
-    backend: str
-    pedestal: Pedestal
-    pixel_mask: npt.NDArray[np.integer[Any]] | None
-    block_bytes: int
-
-
-@dataclass(frozen=True)
-class BatchCount:
-    """What the client learns of a batch when it has been found.
-
-    Args:
-        batch: Which one.
-        n_clusters: Clusters in it.
-        nbytes: Bytes that its clusters take on their worker.
-        worker: Name of the worker that found it.
-        began: When work on it began, in s since 1970.
-        ended: When it had been found.
-        read_seconds: Time for reading and decoding, in s.
-        decode_seconds: The decoding's part of it, in s; NaN where zarr did both.
-        read_bytes: Bytes of decoded frames.
-        stored_bytes: Bytes of the files that were read for them.
-        find_seconds: Time for finding, in s.
-        minor_faults: Pages of memory that the operating system had to supply.
-        movement: See :func:`pedestal_movement`.
-        offset: The pedestal's offset before the batch.
-        digest: xxh3-128 of the batch's clusters, whatever the blocks in which it was read.
-    """
-
-    batch: Batch
-    n_clusters: int
-    nbytes: int
-    worker: str
-    began: float
-    ended: float
-    read_seconds: float
-    decode_seconds: float
-    read_bytes: int
-    stored_bytes: int
-    find_seconds: float
-    minor_faults: int
-    movement: float
-    offset: Offset
-    digest: str
-
-
-@dataclass(frozen=True)
-class BatchWrite:
-    """What the client learns of rows that were written.
-
-    Args:
-        batch: Index of the batch that wrote them, or of the first of those that share the chunk.
-        nbytes: Uncompressed bytes.
-        stored_bytes: Bytes as stored.
-        seconds: Time, in s.
-        ended: When it had been written, in s since 1970.
-    """
-
-    batch: int
-    nbytes: int
-    stored_bytes: int
-    seconds: float
-    ended: float
+from pipeline.reports import BatchCount, BatchWrite
+from pipeline.run_plugin import plugin_of
 
 
 @dataclass(frozen=True)
@@ -133,68 +52,48 @@ class _Found:
         return self.clusters.nbytes + self.clusters_in_frame.nbytes
 
 
-class RunPlugin(WorkerPlugin):
-    """Holds archive, finder and writer of one run on a worker.
+def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _Found:
+    """Find the clusters of a batch; its frames are never in memory all at once.
 
-    The scheduler gives it to every worker, also to one that starts or restarts later.
+    Args:
+        run_id: The run.
+        batch: The batch.
+        start: The earlier batch whose pedestal it starts from; None starts it from the trained pedestal.
     """
-
-    def __init__(self, setup: RunSetup) -> None:
-        self.run = setup
-        self.name = plugin_name(setup.run_id)
-
-    def setup(self, worker: Worker) -> None:
-        """Open the archive and make the finder."""
-        self.archive: FrameArchive = self.run.archive.open()
-        self.finder: Finder = open_finder(
-            self.run.backend, self.run.parameters, self.archive.frame_shape, self.run.pixel_mask
-        )
-        self.writer = ClusterWriter(self.run.dataset, self.run.layout, self.run.run_id)
-        # One frame now, so that what has to be compiled is compiled before the first batch.
-        frame = np.zeros((1, *self.archive.frame_shape), self.archive.dtype)
-        self.finder.find(frame, self.run.pedestal)
-        lower_median(frame)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"run": self.run, "name": self.name}
-
-
-def plugin_name(run_id: str) -> str:
-    """The name under which the plugin of a run is registered."""
-    return f"photonflow-{run_id}"
-
-
-def find_batch(run_id: str, batch: Batch) -> _Found:
-    """Find the clusters of a batch; its frames are never in memory all at once."""
-    plugin = _plugin(run_id)
+    plugin = plugin_of(run_id)
     archive, run = plugin.archive, plugin.run
     began, faults = time.time(), _minor_faults()
     clock, use = _StageClock(), ReadUse()
-    chain = plugin.finder.chain(run.pedestal)
+    pedestal = plugin.start_of(start)
+    chain = plugin.finder.chain(pedestal)
     offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask)
     buffer = np.empty((0, *archive.frame_shape), archive.dtype)
     blocks: list[ClusterRows] = []
     clusters_in_frame = np.zeros(batch.n_frames, np.uint32)
     digest = _ClusterDigest()
-    for start, stop in archive.blocks(batch.start, batch.stop, max_bytes=run.block_bytes):
-        if stop - start > len(buffer):
-            buffer = np.empty((stop - start, *archive.frame_shape), archive.dtype)
-        frames = buffer[: stop - start]
-        with clock.stage("read"):
-            archive.read(start, stop, frames, use)
+    with reading_frames():
+        # Before the first frame is read: a file that is written meanwhile will have another.
+        stamp = archive.stamp(batch.start, batch.stop)
+    for begin, end in archive.blocks(batch.start, batch.stop, max_bytes=run.block_bytes):
+        if end - begin > len(buffer):
+            buffer = np.empty((end - begin, *archive.frame_shape), archive.dtype)
+        frames = buffer[: end - begin]
+        with clock.stage("read"), reading_frames():
+            archive.read(begin, end, frames, use)
         with clock.stage("find"):
             offset.add(frames)
             found = chain.find(frames)
-            first = start - batch.start
+            first = begin - batch.start
             clusters_in_frame[first : first + len(frames)] = found.n_clusters
             signal = rounded(found.signal, np.dtype(run.layout.signal_dtype))
             digest.add(y=found.y, x=found.x, signal=signal)
             # Frames are counted along the dataset.
-            frame_index = found.frame_index + np.uint32(start - run.layout.first_frame)
+            frame_index = found.frame_index + np.uint32(begin - run.layout.first_frame)
             blocks.append(ClusterRows(frame_index, found.y, found.x, narrowed(signal)))
     with clock.stage("find"):
-        movement = pedestal_movement(run.pedestal, chain.pedestal)
+        movement = pedestal_movement(pedestal, chain.pedestal)
         before = offset.offset()
+    state = plugin.keep_state(batch, chain.pedestal)
     clusters = FoundBatch(blocks, template=blocks[0][:0])
     count = BatchCount(
         batch=batch,
@@ -212,21 +111,55 @@ def find_batch(run_id: str, batch: Batch) -> _Found:
         movement=movement,
         offset=before,
         digest=digest.hexdigest(clusters_in_frame),
+        stamp=stamp,
+        state=state,
     )
     return _Found(clusters, clusters_in_frame, count)
 
 
 def count_batch(run_id: str, found: _Found) -> BatchCount:
     """Write what the dataset holds for each frame of a batch, and report the batch."""
-    plugin = _plugin(run_id)
+    plugin = plugin_of(run_id)
     batch = found.count.batch
-    plugin.writer.write_frames(
-        batch.start - plugin.run.layout.first_frame,
-        found.clusters_in_frame,
-        plugin.archive.frame_numbers(batch.start, batch.stop),
-        np.full(batch.n_frames, FrameStatus.OK, np.uint8),
-    )
+    with reading_frames():
+        frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
+    plugin.write_frames(batch, found.clusters_in_frame, frame_numbers, FrameStatus.OK)
     return found.count
+
+
+def report_batch(found: _Found) -> BatchCount:
+    """Report a batch without writing anything."""
+    return found.count
+
+
+def skip_batch(run_id: str, batch: Batch, status: FrameStatus, cause: str) -> BatchCount:
+    """Write that the frames of a batch are not in the dataset, and report the batch."""
+    plugin = plugin_of(run_id)
+    try:
+        frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
+    except ArchiveError:  # the numbers may lie in the same damage
+        frame_numbers = np.arange(batch.start, batch.stop, dtype=np.uint64)
+    plugin.write_frames(batch, np.zeros(batch.n_frames, np.uint32), frame_numbers, status)
+    nothing = float("nan")
+    return BatchCount(
+        batch=batch,
+        n_clusters=0,
+        nbytes=0,
+        worker=str(get_worker().name),
+        began=time.time(),
+        ended=time.time(),
+        read_seconds=0.0,
+        decode_seconds=0.0,
+        read_bytes=0,
+        stored_bytes=0,
+        find_seconds=0.0,
+        minor_faults=0,
+        movement=nothing,
+        offset=Offset(nothing, nothing),
+        digest=status.name.lower(),
+        status=status,
+        cause=cause,
+    )
 
 
 def write_batch(run_id: str, found: _Found, span: RowSpan) -> BatchWrite:
@@ -293,12 +226,6 @@ class _ClusterDigest:
         return whole.hexdigest()
 
 
-def _plugin(run_id: str) -> RunPlugin:
-    plugin = get_worker().plugins[plugin_name(run_id)]
-    assert isinstance(plugin, RunPlugin)
-    return plugin
-
-
 def _rows(found: _Found, span: RowSpan, start: int, stop: int, step: int) -> Iterator[ClusterRows]:
     """The dataset's rows ``[start, stop)``, which are the batch's, ``step`` at a time; at least one, perhaps empty."""
     for first in range(start, max(stop, start + 1), step):
@@ -306,10 +233,10 @@ def _rows(found: _Found, span: RowSpan, start: int, stop: int, step: int) -> Ite
 
 
 def _write(run_id: str, batch: int, first_row: int, parts: Iterator[ClusterRows]) -> BatchWrite:
-    writer = _plugin(run_id).writer
+    writer = plugin_of(run_id).writer
     begin = time.perf_counter()
     nbytes = stored_bytes = 0
-    with context_meter.meter("write"):
+    with context_meter.meter("write"), writing(writer.location):
         for rows in parts:
             if len(rows):
                 signal = rows.signal.astype(writer.layout.signal_dtype, copy=False)

@@ -60,6 +60,7 @@ class ThroughputSummary:
             is largest.
         pixels_off: Share of pixels more than one noise width off before a batch: of the batch where it is largest.
         frames_lost: Frames that are not in the dataset because they could not be read or processed.
+        frames_kept: Frames that an earlier run had gone through, in the dataset beside the others.
     """
 
     frames: int
@@ -73,6 +74,7 @@ class ThroughputSummary:
     offset: float
     pixels_off: float
     frames_lost: int = 0
+    frames_kept: int = 0
 
     @property
     def frames_a_second(self) -> float:

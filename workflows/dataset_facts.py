@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from cluster_store import (
     DatasetLayout,
+    FrameStatus,
     array_storage,
     dataset_status,
     open_dataset,
@@ -52,7 +55,10 @@ SHOWN_ELSEWHERE = (
     "format",
     "format_version",
     "cluster_list",
+    "made_from",
 )
+# Of so many ranges of frames that are not in a dataset the page says which they are.
+_RANGES_SHOWN = 10
 
 
 def dataset_page(path: str) -> Page:
@@ -99,9 +105,25 @@ def _clusters(clusters: xr.Dataset) -> list[Fact]:
     if len(counts):
         low, high, mean = int(counts.min()), int(counts.max()), float(counts.mean())
         facts.append(Fact("clusters_a_frame", mean, f"{mean:,.1f} ({low:,} to {high:,})"))
-    bad = int(np.count_nonzero(clusters.frame_status.to_numpy()))
-    facts.append(Fact("frames_not_ok", bad, f"{bad:,}" if bad else "none"))
+    status = clusters.frame_status.to_numpy()
+    bad = int(np.count_nonzero(status))
+    facts.append(Fact("frames_not_ok", bad, f"{bad:,}: {_ranges(status, clusters.attrs)}" if bad else "none"))
     return facts
+
+
+def _ranges(status: npt.NDArray[np.uint8], attrs: dict[str, Any]) -> str:
+    """Which frames, by their place in the archive, are not in the dataset, and why."""
+    changes = np.flatnonzero(np.diff(status, prepend=0, append=0))
+    names = {member.value: member.name.lower() for member in FrameStatus}
+    first = attrs["first_frame"]
+    ranges = [
+        f"{names.get(int(status[start]), 'unknown')} {first + start:,} to {first + stop - 1:,}"
+        for start, stop in pairwise(changes.tolist())
+        if status[start]
+    ]
+    return ", ".join(ranges[:_RANGES_SHOWN]) + (
+        f" and {len(ranges) - _RANGES_SHOWN:,} more" * (len(ranges) > _RANGES_SHOWN)
+    )
 
 
 def _window(layout: DatasetLayout) -> Fact:

@@ -12,26 +12,22 @@ from typing import Any
 
 import click
 
-from cluster_store import dataset_status
 from finder import FinderParameters
 from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute, open_cluster, prepare
+from pipeline.advice import resuming, what_is_left
 from pipeline.cluster_watch import Patience
 from pipeline.errors import RunStoppedError
 from pipeline.processing import no_gpus
-from pipeline.redaction import redacted
 from pipeline.sizing import fit_to_memory
-from workflows.command_line import configure_logging, run
+from workflows.command_line import ExitCode, configure_logging, run
 from workflows.dry_run import dry_run
 from workflows.interruptions import Interruption, interruptions
 from workflows.option_values import frame_range, size
 from workflows.progress import RunProgress
-from workflows.run_table import print_result
+from workflows.run_table import as_json, print_result
 
 # Options that have their place and are not there yet: each is refused when it asks for more than what happens anyway.
 LATER = {
-    "resume": (False, "--resume: this version can't continue a run yet; run it anew with --overwrite"),
-    "on_bad_batch": ("fail", "--on-bad-batch skip: this version stops at the first bad batch; leave it out"),
-    "tracking": ("batch", "--tracking: this version knows only batch, in which each batch starts from the pedestal"),
     "warmup": (0, "--warmup: this version has no warm-up yet; leave it out"),
     "recentre": (0, "--recentre: this version can't move the pedestal before a batch yet; leave it out"),
 }
@@ -78,7 +74,11 @@ LATER = {
     help="Follow each pixel's noise, or keep that of the darks.",
 )
 @click.option(
-    "--tracking", type=click.Choice(["batch", "chain", "off"]), default="batch", show_default=True, help="(not yet)"
+    "--tracking",
+    type=click.Choice(["batch", "chain", "off"]),
+    default="batch",
+    show_default=True,
+    help="Start each batch from the trained pedestal, or where the last one ended.  (off: not yet)",
 )
 @click.option("--warmup", type=int, default=0, show_default=True, metavar="W", help="(not yet)")
 @click.option("--recentre", type=int, default=0, show_default=True, metavar="K", help="(not yet)")
@@ -107,14 +107,14 @@ LATER = {
     show_default=True,
     help="Type of signal.",
 )
-@click.option("--resume", is_flag=True, help="(not yet)")
+@click.option("--resume", is_flag=True, help="Go on with what an earlier run of the same command left.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier output of photonflow's.")
 @click.option(
     "--on-bad-batch",
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="Only fail, as yet.",
+    help="Stop at the first batch that fails, or mark its frames and go on.",
 )
 @click.option("--dry-run", "only_plan", is_flag=True, help="Say what would be done and what it would take.")
 @click.option("--progress/--no-progress", default=True, help="Show how far the run is.  [default: progress]")
@@ -145,6 +145,7 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
             command=shlex.join(["photonflow", "process", *_arguments()]),
             **{name: options[name] for name in ("out", "batch_size", "frames_path", "missing_chunks", "pedestal")},
             **{name: options[name] for name in ("mask", "signal_dtype", "overwrite")},
+            **{name: options[name] for name in ("tracking", "on_bad_batch", "resume")},
             frames=options["frames"],
         )
     )
@@ -155,9 +156,9 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
     result = _run(prepared, config, patience, began, show_progress=options["progress"])
     try:
         if options["as_json"]:
-            click.echo(json.dumps({"out": result.out, "digest": result.digest, **result.summary.as_dict()}, indent=2))
+            click.echo(json.dumps(as_json(result), indent=2))
         else:
-            print_result(result)
+            print_result(result, again=resuming(prepared.options.command))
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -165,6 +166,8 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
         raise OSError(
             f"the dataset at {result.out} is complete, but its summary can't be written to stdout: {error.strerror}"
         ) from error
+    if result.skipped:
+        click.get_current_context().exit(ExitCode.SOME_BATCHES_FAILED)
 
 
 def _cluster_config(options: dict[str, Any]) -> ClusterConfig:
@@ -210,7 +213,9 @@ def _run(
             )
             with interruptions.leaving_at_once():
                 client = started.enter_context(open_cluster(config))
-            interruptions.left = f"what is at {prepared.out} may be unfinished; {_how_to_resume()}"
+            interruptions.left = (
+                f"what is at {prepared.out} may be unfinished; go on with: {resuming(prepared.options.command)}"
+            )
             if config.dashboard_address is not None:
                 progress.note(f"dashboard: {client.dashboard_link}")
             return execute(
@@ -225,24 +230,9 @@ def _run(
             )
     except RunStoppedError:
         assert interruptions.received is not None
-        raise Interruption(interruptions.received, _what_is_left(prepared.out)) from None
+        raise Interruption(interruptions.received, what_is_left(prepared)) from None
     except KeyboardInterrupt as interruption:
-        raise Interruption.of(interruption, _what_is_left(prepared.out)) from None
-
-
-def _what_is_left(out: str) -> str:
-    match dataset_status(out):
-        case "complete":
-            return f"the dataset at {out} is complete"
-        case "running":
-            return f"what is at {out} is unfinished; {_how_to_resume()}"
-        case _:
-            return "nothing was written"
-
-
-def _how_to_resume() -> str:
-    arguments = [argument for argument in _arguments() if argument not in ("--overwrite", "--resume")]
-    return f"continue with: {redacted(shlex.join(['photonflow', 'process', *arguments, '--resume']))}"
+        raise Interruption.of(interruption, what_is_left(prepared)) from None
 
 
 def _arguments() -> list[str]:

@@ -3,25 +3,80 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from pipeline import RunResult
+from pipeline.reports import BatchCount
 from roofline import ThroughputSummary
 from workflows.printable import printable
 from workflows.terminal import print_table, stdout_console
 
+# Of so many skipped batches the table says what became of them.
+_SKIPPED_SHOWN = 10
 
-def print_result(result: RunResult) -> None:
-    """Print one table of what was done and how fast, and how to open it, on stdout."""
+
+def print_result(result: RunResult, again: str) -> None:
+    """Print one table of what was done and how fast, and how to open it, on stdout.
+
+    Args:
+        result: The run.
+        again: The command that tries skipped batches again.
+    """
     summary = result.summary
     console = stdout_console()
+    if result.was_complete:
+        console.print("nothing to resume: the dataset is complete already", markup=False)
+        _print_how_to_open(console, result)
+        return
     print_table(console, _totals(summary))
     console.print()
     print_table(console, _stages(summary))
+    if result.skipped:
+        console.print()
+        _print_skipped(console, result.skipped, again)
     console.print()
+    _print_how_to_open(console, result)
+
+
+def as_json(result: RunResult) -> dict[str, Any]:
+    """The same as values for a program."""
+    skipped = [
+        {
+            "batch": count.batch.index,
+            "first_frame": count.batch.start,
+            "stop_frame": count.batch.stop,
+            "status": count.status.name.lower(),
+            "cause": count.cause,
+        }
+        for count in result.skipped
+    ]
+    return {
+        "out": result.out,
+        "digest": result.digest,
+        "was_complete": result.was_complete,
+        "skipped": skipped,
+        **result.summary.as_dict(),
+    }
+
+
+def _print_how_to_open(console: Console, result: RunResult) -> None:
     console.print(printable(f"dataset   {result.out}"), markup=False)
     console.print(printable(f"open it   import xarray as xr; clusters = xr.open_zarr({result.out!r})"), markup=False)
+
+
+def _print_skipped(console: Console, skipped: Sequence[BatchCount], again: str) -> None:
+    frames = sum(count.batch.n_frames for count in skipped)
+    console.print(f"skipped   {frames:,} frames of {len(skipped):,} batches are not in the dataset:", markup=False)
+    for count in skipped[:_SKIPPED_SHOWN]:
+        line = f"          {count.batch}: {count.status.name.lower()}: {count.cause}"
+        console.print(printable(line), markup=False)
+    if len(skipped) > _SKIPPED_SHOWN:
+        console.print(f"          and {len(skipped) - _SKIPPED_SHOWN:,} more", markup=False)
+    console.print(printable(f"try them  {again}"), markup=False)
 
 
 def _totals(summary: ThroughputSummary) -> Table:
@@ -30,6 +85,10 @@ def _totals(summary: ThroughputSummary) -> Table:
     totals.add_column(justify="right")
     totals.add_column(style="dim")
     totals.add_row("frames", f"{summary.frames:,}", f"in {summary.batches:,} batches")
+    if summary.frames_kept:
+        totals.add_row("frames kept", f"{summary.frames_kept:,}", "of an earlier run, in the dataset beside these")
+    if summary.frames_lost:
+        totals.add_row("frames lost", f"{summary.frames_lost:,}", "in skipped batches")
     totals.add_row("clusters", f"{summary.clusters:,}", "")
     totals.add_row("clusters a frame", _number(summary.clusters_a_frame, ".1f"), "")
     totals.add_row(

@@ -4,6 +4,7 @@ from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
 from cluster_store.lifecycle import create_dataset, finish_dataset
 from cluster_store.opener import open_clusters, open_dataset
+from cluster_store.reopening import StoredChunks, remove_rows, reopen_dataset, stored_chunks
 from cluster_store.replacing import require_replaceable
 from cluster_store.schema import FORMAT_VERSION, FrameStatus
 from cluster_store.status import dataset_status, read_attributes, read_layout
@@ -18,6 +19,7 @@ __all__ = [
     "DatasetError",
     "DatasetLayout",
     "FrameStatus",
+    "StoredChunks",
     "Written",
     "array_storage",
     "create_dataset",
@@ -29,7 +31,10 @@ __all__ = [
     "read_layout",
     "read_pedestal",
     "read_table",
+    "remove_rows",
+    "reopen_dataset",
     "require_replaceable",
+    "stored_chunks",
     "write_pedestal",
     "write_table",
 ]

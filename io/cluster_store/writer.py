@@ -63,6 +63,14 @@ class ClusterWriter:
     def __reduce__(self) -> tuple[type[Self], tuple[str, DatasetLayout, str]]:
         return type(self), (self.location, self.layout, self.run_id)
 
+    def require_run(self) -> None:
+        """Make sure that the dataset still is that of this writer's run.
+
+        Raises:
+            DatasetError: Another run has replaced it, or it is gone.
+        """
+        self._run.require()
+
     def write_clusters(
         self,
         first_row: int,

@@ -215,6 +215,16 @@ class FrameArchive:
         """Return the bytes on disk of the chunks that frames `start` to `stop` lie in."""
         return self._frames.stored_bytes(start, stop)
 
+    def stamp(self, start: int, stop: int) -> str:
+        """Return a digest of the sizes and times of the files that frames `start` to `stop` lie in.
+
+        It is the same again as long as nobody has written to any of them.
+
+        Raises:
+            ArchiveError: the file system does not say.
+        """
+        return self._frames.stamp(start, stop)
+
     @cached_property
     def fingerprint(self) -> str:
         """A SHA-256 of the arrays' metadata, the attributes and the mask: what a run may be resumed on."""

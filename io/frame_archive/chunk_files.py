@@ -74,33 +74,41 @@ class ChunkFiles:
         Raises:
             ArchiveError: the file system does not say.
         """
-        if self.nested:
-            return self._nested_sizes(self.folder, grid, 0)
-        return self._flat_sizes(grid)
+        return ((number, about.st_size) for number, about in self.stats(grid))
 
-    def _nested_sizes(self, path: str, grid: Grid, first: int) -> Iterator[tuple[int, int]]:
+    def stats(self, grid: Grid) -> Iterator[tuple[int, os.stat_result]]:
+        """Yield the number of each chunk of `grid` that is there and what the file system says of it, in order.
+
+        Raises:
+            ArchiveError: the file system does not say.
+        """
+        if self.nested:
+            return self._nested_stats(self.folder, grid, 0)
+        return self._flat_stats(grid)
+
+    def _nested_stats(self, path: str, grid: Grid, first: int) -> Iterator[tuple[int, os.stat_result]]:
         side, rest = grid[0], grid[1:]
         n_inside = prod(map(len, rest))
         places = side if len(side) * n_inside <= _ASKED_ONE_BY_ONE else _places_in(path, side)
         if n_inside > _ASKED_ONE_BY_ONE:
             for place in places:
-                yield from self._nested_sizes(f"{path}/{place}", rest, first + (place - side.start) * n_inside)
+                yield from self._nested_stats(f"{path}/{place}", rest, first + (place - side.start) * n_inside)
             return
         inside = ["".join(f"/{at}" for at in coordinates) for coordinates in product(*rest)]
         for place in places:
             for number, tail in enumerate(inside, first + (place - side.start) * n_inside):
-                size = _size_of(f"{path}/{place}{tail}")
-                if size is not None:
-                    yield number, size
+                about = _about(f"{path}/{place}{tail}")
+                if about is not None:
+                    yield number, about
 
-    def _flat_sizes(self, grid: Grid) -> Iterator[tuple[int, int]]:
+    def _flat_stats(self, grid: Grid) -> Iterator[tuple[int, os.stat_result]]:
         n_chunks = prod(map(len, grid))
         numbers = range(n_chunks) if n_chunks <= _ASKED_ONE_BY_ONE else self._numbers_listed(grid)
         for number in numbers:
             name = self.prefix + ".".join(map(str, coordinates_in(grid, number)))
-            size = _size_of(f"{self.folder}/{name}")
-            if size is not None:
-                yield number, size
+            about = _about(f"{self.folder}/{name}")
+            if about is not None:
+                yield number, about
 
     def _numbers_listed(self, grid: Grid) -> Iterator[int]:
         form = re.compile(re.escape(self.prefix) + r"\.".join([_NUMBER] * len(grid)))
@@ -139,9 +147,9 @@ def _names_in(folder: str) -> Iterator[str]:
         raise ArchiveError(f"{folder} cannot be listed: {error.strerror or error}") from error
 
 
-def _size_of(path: str) -> int | None:
+def _about(path: str) -> os.stat_result | None:
     try:
-        return os.stat(path).st_size  # noqa: PTH116 (a Path would cost as much again, millions of times)
+        return os.stat(path)  # noqa: PTH116 (a Path would cost as much again, millions of times)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -1,5 +1,6 @@
 """One array of an archive: read into a given buffer, with what is missing or damaged named."""
 
+import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -199,6 +200,13 @@ class StoredArray:
     def stored_bytes(self, start: int, stop: int) -> int:
         """Return the bytes on disk of the chunks that rows `start` to `stop` lie in."""
         return sum(size for _, size in self._files.sizes(self._grid_of(start, stop)))
+
+    def stamp(self, start: int, stop: int) -> str:
+        """Return a digest of the sizes and times of the chunks that rows `start` to `stop` lie in."""
+        digest = hashlib.blake2b(digest_size=16)
+        for number, about in self._files.stats(self._grid_of(start, stop)):
+            digest.update(f"{number} {about.st_size} {about.st_mtime_ns}\n".encode())
+        return digest.hexdigest()
 
     def _missing_in_shard(self, shard: StoredChunk, start: int, stop: int) -> list[str]:
         assert self._shards is not None

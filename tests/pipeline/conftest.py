@@ -45,6 +45,19 @@ class MadeArchive:
             **{name: np.concatenate([getattr(batch, name) for _, batch in found]) for name in ("y", "x", "signal")},
         }
 
+    def chained(self, without=()):
+        """What one finder gives that takes all frames in order but those ``without``."""
+        find = open_finder("reference", FinderParameters(), self.frames.shape[1:]).find
+        taken = np.delete(np.arange(len(self.frames)), list(without))
+        batch = find(self.frames[taken], Pedestal.from_dark(self.dark, 1000))
+        n_clusters = np.zeros(len(self.frames), np.uint32)
+        n_clusters[taken] = batch.n_clusters
+        return {
+            "n_clusters": n_clusters,
+            "frame_index": taken[batch.frame_index],
+            **{name: getattr(batch, name) for name in ("y", "x", "signal")},
+        }
+
 
 @pytest.fixture
 def make_archive(tmp_path):

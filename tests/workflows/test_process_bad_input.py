@@ -194,9 +194,6 @@ class TestParameters:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ["--resume"],
-            ["--on-bad-batch", "skip"],
-            ["--tracking", "chain"],
             ["--tracking", "off"],
             ["--warmup", "100"],
             ["--recentre", "64"],

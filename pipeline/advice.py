@@ -1,0 +1,34 @@
+"""What a user can do with what a run that was broken off has left."""
+
+from __future__ import annotations
+
+import shlex
+
+from cluster_store import dataset_status
+from pipeline.journal import read_header
+from pipeline.preparation import PreparedRun
+from pipeline.redaction import redacted
+
+
+def what_is_left(prepared: PreparedRun) -> str:
+    """What lies at the output's place after a run that did not finish, and how to go on."""
+    out = prepared.out
+    try:
+        status, header = dataset_status(out), read_header(out)
+    except OSError:
+        return f"once {out} can be reached again, go on with: {resuming(prepared.options.command)}"
+    if status == "complete" and (header is None or header.created):
+        return f"the dataset at {out} is complete"
+    if header is not None:
+        return f"go on with: {resuming(prepared.options.command)}"
+    if status == "running":
+        return f"what is at {out} is unfinished; run again with --overwrite"
+    return "nothing was written"
+
+
+def resuming(command: str) -> str:
+    """The command that goes on with what a command began."""
+    if command.startswith("pipeline.process"):
+        return "process(..., resume=True)"
+    words = [word for word in shlex.split(command) if word not in ("--overwrite", "--resume")]
+    return redacted(shlex.join([*words, "--resume"]))
