@@ -212,7 +212,7 @@ class StoredArray:
         assert self._shards is not None
         try:
             present = self._shards.present(self._store, shard.key)
-        except RefusedError as error:
+        except (OSError, RefusedError) as error:
             raise self._unreadable(shard, error) from error
         except ValueError as error:
             raise self._damaged(shard, error) from error

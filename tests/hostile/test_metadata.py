@@ -175,6 +175,16 @@ def test_what_is_no_file_of_the_dataset_is_not_read(tools, dataset, kind, place)
     assert str(dataset) in outcome.stderr
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "link out"])
+def test_what_is_no_file_in_the_place_of_a_shard_is_not_read(tools, tmp_path, kind):
+    """Found by tests/hostile/test_fuzz.py: the index of a shard was asked of a folder."""
+    group = zarr.create_group(tmp_path / "a.zarr")
+    group.create_array("frames", data=tools.arrays.frames, chunks=(5, 12, 10), shards=(20, 12, 10))
+    make_special(tmp_path / "a.zarr" / "frames" / "c" / "1" / "0" / "0", kind)
+    for said in refusals(tools, tmp_path / "a.zarr"):
+        assert "frames/c/1/0/0, with frames 20:30 of frames, cannot be read: " in said
+
+
 def test_a_store_that_is_a_link_and_links_within_it_are_followed(tools, archive, tmp_path):
     (tmp_path / "link.zarr").symlink_to(archive)
     (archive / "frames" / "c" / "0" / "0").rename(archive / "kept")
