@@ -39,7 +39,8 @@ def writing(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # not the system's, and a sentence already
+        # Without a number it is not the system's, and a sentence already; a cluster's connections are no disk's.
+        if error.errno is None or isinstance(error, ConnectionError | TimeoutError):
             raise
         raise OutputError(f"{place} can't be written: {_refusal(error)}") from error
 

@@ -117,7 +117,8 @@ def prepare(options: RunOptions) -> PreparedRun:
     """
     for name, known in (("signal_dtype", SIGNAL_DTYPES), ("tracking", TRACKINGS), ("on_bad_batch", ON_BAD_BATCH)):
         if getattr(options, name) not in known:
-            raise ValueError(f"{name} {getattr(options, name)!r} is none of {', '.join(known)}")
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} {getattr(options, name)} is none of {', '.join(known)}")
     if options.resume and options.overwrite:
         raise ValueError("--resume goes on with what is there and --overwrite replaces it: give one of them")
     if options.batch_size < 1:
