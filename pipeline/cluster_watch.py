@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from distributed import Client, Future, as_completed
 
+from pipeline.asking import Asked
 from pipeline.errors import ClusterUnavailableError, RunStoppedError
 from pipeline.hanging import HangingTask, HangingTasks
 
@@ -139,28 +140,36 @@ class ClusterWatch:
             ClusterUnavailableError: There was no answer.
             RunStoppedError: The run was asked to stop.
         """
-        answers: list[Answer] = []
-        errors: list[BaseException] = []
-
-        def ask() -> None:
-            try:
-                answers.append(call())
-            except BaseException as error:
-                errors.append(error)
-
-        asking = threading.Thread(target=ask, daemon=True, name=what)
-        asking.start()
         seconds = self._patience.cluster_seconds if seconds is None else seconds
+        asked = Asked(call, what)
         deadline = time.monotonic() + seconds
-        while asking.is_alive():
-            asking.join(timeout=0.1)
+        while not asked.done_within(0.1):
             if self.should_stop():
                 raise RunStoppedError("stopped")
             if time.monotonic() > deadline:
                 raise ClusterUnavailableError(f"{self.name} did not {what} within {seconds:g} s")
-        if errors:
-            raise errors[0]
-        return answers[0]
+        answer: Answer = asked.answer()
+        return answer
+
+    def report(self, future: Future[Any]) -> Any:
+        """What a task that is done returned; a worker that hangs with it is ended, and the task done elsewhere.
+
+        Raises:
+            ClusterUnavailableError: The scheduler or all workers went away.
+        """
+        while True:
+            asked = Asked(future.result, "report")
+            began = time.monotonic()
+            while not asked.done_within(0.1):
+                self.look()
+                if time.monotonic() - began > self.hanging.seconds:
+                    break
+            else:
+                return asked.answer()
+            key = str(future.key)
+            holders = self.answer(lambda: self._client.who_has([future]), "tell where a result is")
+            for worker in holders.get(key, ()):
+                self._send_elsewhere(HangingTask(key, worker, time.monotonic() - began))
 
     def let_go(self, call: Callable[[], object], seconds: float = 5.0) -> None:
         """Tidy up on the cluster, for which a cluster that is lost has a few seconds."""

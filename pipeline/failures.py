@@ -44,7 +44,7 @@ def reported(future: Future[Any], watch: ClusterWatch) -> BatchCount | BatchWrit
     if future.status != "finished":
         return None
     try:
-        report: BatchCount | BatchWrite = watch.answer(future.result, "hand over what a batch reports")
+        report: BatchCount | BatchWrite = watch.report(future)
     except KilledWorker:
         # Its worker ended after all, with the report, and so did those that made it anew.
         return None
