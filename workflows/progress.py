@@ -56,7 +56,9 @@ class RunProgress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._progress.stop()
+        # Nor is a closed terminal left as it was found; what ended the run matters more.
+        with suppress(OSError):
+            self._progress.stop()
 
     def step(self, text: str) -> None:
         """Say what the run does from now on, such as ``training the pedestal``."""
