@@ -8,7 +8,7 @@ from analysis import eta as etas
 from analysis import gain_map, line_fits, maps, multiplicities, peaks, spectra
 from analysis import interpolation as interpolating
 from analysis.binning import DEFAULT_BINS, Binning, Bins
-from analysis.energies import Kind
+from analysis.energies import Energies, Kind
 from analysis.eta import EtaKind
 from analysis.gain import Map
 from analysis.interpolation import LEARNING_BINS, LEARNING_RANGES, Interpolation, Method
@@ -40,7 +40,7 @@ class PhotonsAccessor(Selection):
         Raises:
             ValueError: No `signal`, a kind that there is not, or windows too small for it.
         """
-        return self._chosen(self._energy(kind, n))
+        return self._chosen(self._energies(kind, n).values())
 
     def corner(self) -> xr.DataArray:
         """On which sides of the centre the largest 2×2 lies, uint8 (cluster), a CF flag; lazy when the dataset is.
@@ -292,10 +292,10 @@ class PhotonsAccessor(Selection):
 
     def _binned(
         self, bins: Bins, limits: tuple[float, float] | None, kind: Kind, n: int | None
-    ) -> tuple[xr.DataArray, Binning]:
-        found = self._energy(kind, n)
+    ) -> tuple[Energies, Binning]:
+        found = self._energies(kind, n)
         whole = self._scale is None and self._ds["signal"].dtype.kind != "f"
-        return found, Binning.of(bins, limits, found, whole, self._keep)
+        return found, Binning.of(bins, limits, found.values(), whole, self._keep)
 
     def _chosen(self, values: xr.DataArray) -> xr.DataArray:
         return values if self._keep is None else values.isel(cluster=np.flatnonzero(self._keep.to_numpy()))

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from analysis.energies import per_cluster
+from analysis.columns import per_cluster
 
 
 def pixel_axes(shape: tuple[int, int]) -> dict[str, xr.Variable]:

@@ -22,8 +22,8 @@ import xarray as xr
 
 from analysis import windows
 from analysis.adding_up import add_up
+from analysis.columns import WINDOW, per_cluster
 from analysis.compiled import Kernel
-from analysis.energies import WINDOW, per_cluster
 
 EtaKind = Literal["2x2", "full_2x2", "3x3", "cross_3x3"]
 """Which pixels are compared."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis import windows
-from analysis.energies import WINDOW, per_cluster, require_on
+from analysis.columns import WINDOW, per_cluster, require_on
 
 Flags = npt.NDArray[np.bool_]
 Range = slice | tuple[int, int]
@@ -61,7 +61,7 @@ def off_edges(ds: xr.Dataset, shape: tuple[int, int]) -> xr.DataArray:
 def above_noise(ds: xr.Dataset, n: float, noise: npt.NDArray[np.float64]) -> xr.DataArray:
     """Centre above n, largest 2×2 above 2n, and sum above √(pixels)·n (3n at 3×3) times the central pixel's noise."""
     windows.require_3x3("the noise cut", tuple(ds["signal"].sizes[dim] for dim in WINDOW))
-    return bool_per_cluster(partial(_above_noise, n, noise), [ds["signal"], ds["y"], ds["x"]])
+    return bool_per_cluster(partial(_above_noise, np.asarray(n * noise)), [ds["signal"], ds["y"], ds["x"]])
 
 
 def of_one_photon(ds: xr.Dataset, outside: float, n: float, noise: npt.NDArray[np.float64]) -> xr.DataArray:
@@ -103,13 +103,13 @@ def _good(good: Flags, y: npt.NDArray[Any], x: npt.NDArray[Any]) -> Flags:
 
 
 def _above_noise(
-    n: float, noise: npt.NDArray[np.float64], signal: npt.NDArray[Any], y: npt.NDArray[Any], x: npt.NDArray[Any]
+    limit: npt.NDArray[np.float64], signal: npt.NDArray[Any], y: npt.NDArray[Any], x: npt.NDArray[Any]
 ) -> Flags:
-    limit = n * noise_at(noise, y, x)
-    kept = windows.centres(signal) > limit
-    kept &= windows.largest_2x2(signal)[0] > 2 * limit
-    kept &= windows.sums(signal) > np.sqrt(np.prod(signal.shape[1:])) * limit
-    return np.asarray(kept, np.bool_)
+    if limit.ndim:
+        require_on(limit.shape, y, x)
+        return windows.above_noise(signal, y, x, limit)
+    nowhere = np.zeros(len(signal), np.uint8)
+    return windows.above_noise(signal, nowhere, nowhere, limit.reshape(1, 1))
 
 
 def _of_one_photon(

@@ -54,16 +54,17 @@ class EnergyScale:
         """Which pixels have one, (y, x) if there is a map."""
         return np.asarray(np.isfinite(self.gain) & (np.asarray(self.gain) > 0))
 
-    def factors(self) -> Floats:
-        """keV/ADU of each pixel, (y, x), those without a gain of their own filled with the median."""
+    def maps(self) -> tuple[Floats, Floats]:
+        """What to multiply each pixel with and what to take off the energy, keV/ADU and keV, both (y, x).
+
+        Pixels without a gain have the median factor, and NaN to take off.
+        """
         known = self.has_gain
         gain = np.where(known, self.gain, 1.0)
-        return np.asarray(1 / np.where(known, gain, np.median(gain[known])), np.float64)
-
-    def shifts(self) -> Floats:
-        """What to take off the energy, keV, (y, x): NaN where the pixel has no gain."""
-        known = self.has_gain
-        return np.where(known, self.offset / np.where(known, self.gain, 1.0), np.nan)
+        factors, shifts = np.broadcast_arrays(
+            1 / np.where(known, gain, np.median(gain[known])), np.where(known, self.offset / gain, np.nan)
+        )
+        return np.ascontiguousarray(factors), np.ascontiguousarray(shifts)
 
 
 def _number_or_map(name: str, value: Map) -> float | Floats:

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis.adding_up import add_up_in_place
+from analysis.columns import per_cluster
 from analysis.compiled import Kernel
-from analysis.energies import per_cluster
 from analysis.eta import EtaKind, etas, is_2x2
 
 Method = Literal["marginal", "rosenblatt"]
@@ -129,7 +129,7 @@ def super_resolved(
         for name, what, side in zip(("y", "x"), ("row", "column"), shape, strict=True)
     }
     attrs = {
-        "long_name": f"photons in a {factor}×{factor}th of a pixel",
+        "long_name": f"photons in 1⁄{factor} × 1⁄{factor} pixel",
         "units": "count",
         "eta": interpolation.kind,
         "method": interpolation.method,

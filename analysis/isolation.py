@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from analysis.columns import per_cluster
 from analysis.compiled import Kernel
-from analysis.energies import per_cluster
 
 Codes = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ import xarray as xr
 
 from analysis import windows
 from analysis.adding_up import add_up
-from analysis.energies import WINDOW, per_cluster
+from analysis.columns import WINDOW, per_cluster
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from analysis import energies, filters, isolation, maps
-from analysis.energies import Kind
+from analysis import filters, isolation, maps
+from analysis.energies import Energies, Kind
 from analysis.filters import Range
 from analysis.gain import EnergyScale, Map
 
@@ -93,8 +93,8 @@ class Selection:
         """
         if not low < high:
             raise ValueError(f"The energy window is {low:g} to {high:g}; the lower limit comes first.")
-        found = self._energy(energy, n)
-        unit = energies.unit(self._scale)
+        energies = self._energies(energy, n)
+        found, unit = energies.values(), energies.unit
         return self._and((found >= low) & (found < high), f"energy_window({low:g}, {high:g} {unit}, {energy})")
 
     def frame_range(self, start: int, stop: int) -> Self:
@@ -151,8 +151,9 @@ class Selection:
         """
         ds = self._with("signal", "y", "x")
         kept = filters.of_one_photon(ds, outside, n, self.noise_map(noise))
-        kept = kept & (self._energy("sum", None) <= 1.5 * photon_energy)
-        return self._and(kept, f"no_pile_up({photon_energy:g} {energies.unit(self._scale)}, {outside:g}, {n:g})")
+        energies = self._energies("sum", None)
+        kept = kept & (energies.values() <= 1.5 * photon_energy)
+        return self._and(kept, f"no_pile_up({photon_energy:g} {energies.unit}, {outside:g}, {n:g})")
 
     def where(self, condition: xr.DataArray) -> Self:
         """Keep clusters for which a condition of one's own holds, bool (cluster).
@@ -242,9 +243,9 @@ class Selection:
             raise ValueError(f"noise has the shape {found.shape}; it must be a number or a map (y, x), ADU.")
         return np.ascontiguousarray(found) if found.ndim else found
 
-    def _energy(self, kind: Kind, n: int | None) -> xr.DataArray:
+    def _energies(self, kind: Kind, n: int | None) -> Energies:
         with_maps = self._scale is not None and self._scale.shape is not None
-        return energies.energy(self._with("signal", *(("y", "x") if with_maps else ())), kind, n, self._scale)
+        return Energies.of(self._with("signal", *(("y", "x") if with_maps else ())), kind, n, self._scale)
 
     def _most_in_a_frame(self) -> int:
         ds = self._ds

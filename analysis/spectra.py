@@ -11,7 +11,8 @@ import xarray as xr
 from analysis.adding_up import add_up, add_up_in_place
 from analysis.axes import frame_groups, frame_of, pixel_axes
 from analysis.binning import Binning
-from analysis.energies import per_cluster, require_on
+from analysis.columns import per_cluster, require_on
+from analysis.energies import Energies
 
 # Beyond so many counts the parts of a sum would be larger than the blocks of clusters they come from.
 _COUNTS_OF_A_BLOCK = 1 << 18
@@ -34,13 +35,11 @@ class Groups:
     coords: dict[str, xr.Variable]
 
 
-def spectrum(
-    energies: xr.DataArray, binning: Binning, groups: Groups | None, keep: xr.DataArray | None
-) -> xr.DataArray:
+def spectrum(energies: Energies, binning: Binning, groups: Groups | None, keep: xr.DataArray | None) -> xr.DataArray:
     """Count the clusters in each bin of energy.
 
     Args:
-        energies: (cluster)
+        energies: Which energy of which clusters.
         binning: The bins.
         groups: Clusters that are counted apart.
         keep: bool (cluster), which clusters count; all when left out.
@@ -51,17 +50,18 @@ def spectrum(
     """
     shape = () if groups is None else groups.shape
     n_groups = int(np.prod(shape))
-    columns = [energies]
+    chosen: list[xr.DataArray] = []
     if groups is not None:
-        columns.append(groups.of if keep is None else groups.of.where(keep, -1))
+        chosen = [groups.of if keep is None else groups.of.where(keep, -1)]
     elif keep is not None:
-        columns.append(keep.astype(np.int64) - 1)
+        chosen = [keep.astype(np.int64) - 1]
     width = len(binning) + 3
     if n_groups * width <= _COUNTS_OF_A_BLOCK:
-        counts = add_up(partial(_counted, binning, n_groups), n_groups * width, columns).reshape(n_groups, width)
+        function = partial(_counted, energies, binning, n_groups)
+        counts = add_up(function, n_groups * width, [*energies.columns, *chosen]).reshape(n_groups, width)
     else:
         counts = np.zeros((n_groups, width), np.uint32)
-        add_up_in_place(binning.count, counts, columns)
+        add_up_in_place(binning.count, counts, [energies.values(), *chosen])
     return _labelled(counts, energies, binning, groups)
 
 
@@ -112,18 +112,15 @@ def _at(lookup: npt.NDArray[np.int64], y: npt.NDArray[Any], x: npt.NDArray[Any])
     return np.asarray(lookup[y, x])
 
 
-def _counted(
-    binning: Binning, n_groups: int, energies: npt.NDArray[np.float64], group: npt.NDArray[np.int64] | None = None
-) -> npt.NDArray[np.int64]:
+def _counted(energies: Energies, binning: Binning, n_groups: int, *columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    n = len(energies.columns)
     counts = np.zeros((n_groups, len(binning) + 3), np.int64)
-    binning.count(counts, energies, group)
+    binning.count(counts, energies.function(*columns[:n]), columns[n] if len(columns) > n else None)
     return counts.reshape(-1)
 
 
-def _labelled(
-    counts: npt.NDArray[Any], energies: xr.DataArray, binning: Binning, groups: Groups | None
-) -> xr.DataArray:
-    unit, name = energies.attrs["units"], energies.attrs["long_name"]
+def _labelled(counts: npt.NDArray[Any], energies: Energies, binning: Binning, groups: Groups | None) -> xr.DataArray:
+    unit, name = energies.unit, energies.long_name
     below, above, nowhere = (int(counts[:, place].sum(dtype=np.int64)) for place in (-3, -2, -1))
     attrs: dict[str, Any] = {"long_name": "clusters a bin", "units": "count", "below": below, "above": above}
     if nowhere:

@@ -70,6 +70,15 @@ def above(signal: Windows, y: npt.NDArray[Any], x: npt.NDArray[Any], threshold: 
     return out
 
 
+def above_noise(signal: Windows, y: npt.NDArray[Any], x: npt.NDArray[Any], limit: Floats) -> npt.NDArray[np.bool_]:
+    """Centre, largest 2×2 and sum above 1, 2 and √(pixels) times the central pixel's limit, of a map (y, x)."""
+    out = np.empty(len(signal), np.bool_)
+    if len(signal):
+        root = float(np.sqrt(np.prod(signal.shape[1:])))
+        _above_noise(np.ascontiguousarray(signal), y, x, limit, root, _zero(signal), out)
+    return out
+
+
 def scaled(signal: Windows, y: npt.NDArray[Any], x: npt.NDArray[Any], factor: Floats) -> Floats:
     """The windows, each pixel times its own `factor`, a map (y, x)."""
     out = np.empty(signal.shape)
@@ -183,7 +192,38 @@ def _scaled(signal, y, x, factor, out):  # type: ignore[no-untyped-def]
     height, width = factor.shape
     for i in range(len(signal)):
         y0, x0 = np.int64(y[i]) - rows // 2, np.int64(x[i]) - columns // 2
-        for r in range(rows):
-            for c in range(columns):
-                inside = 0 <= y0 + r < height and 0 <= x0 + c < width
-                out[i, r, c] = signal[i, r, c] * factor[y0 + r, x0 + c] if inside else 0.0
+        first_row, last_row = max(0, -y0), min(rows, height - y0)
+        first_column, last_column = max(0, -x0), min(columns, width - x0)
+        if last_row - first_row < rows or last_column - first_column < columns:
+            out[i] = 0.0
+        for r in range(first_row, last_row):
+            for c in range(first_column, last_column):
+                out[i, r, c] = signal[i, r, c] * factor[y0 + r, x0 + c]
+
+
+@Kernel
+def _above_noise(signal, y, x, limit, pixels, zero, out):  # type: ignore[no-untyped-def]
+    """Centre above the limit, largest 2×2 above twice, sum above √(pixels) times the limit of the central pixel."""
+    rows, columns = signal.shape[1], signal.shape[2]
+    cy, cx = rows // 2, columns // 2
+    for i in range(len(signal)):
+        least = limit[y[i], x[i]]
+        s = signal[i]
+        kept = s[cy, cx] > least
+        if kept:
+            low = zero + s[cy - 1, cx]
+            high = zero + s[cy + 1, cx]
+            left = zero + s[cy, cx - 1]
+            right = zero + s[cy, cx + 1]
+            best = max(
+                max(low + left + s[cy - 1, cx - 1], low + right + s[cy - 1, cx + 1]),
+                max(high + left + s[cy + 1, cx - 1], high + right + s[cy + 1, cx + 1]),
+            )
+            kept = best + s[cy, cx] > 2 * least
+        if kept:
+            total = zero
+            for r in range(rows):
+                for c in range(columns):
+                    total += s[r, c]
+            kept = total > pixels * least
+        out[i] = kept
