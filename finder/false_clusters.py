@@ -31,6 +31,8 @@ _THRESHOLDS = np.concatenate([np.arange(0, 12, 0.1), np.arange(12, 37.5, 0.5)])
 _QUANTILES = 300
 _TIMES = 40
 _WINDOWS = 4
+# After so many memories of the pedestal nothing changes any more.
+_SETTLED = 20.0
 # Gauss–Hermite, three points: how the running noise scatters about its own mean.
 _NODES, _WEIGHTS = np.array([-math.sqrt(3), 0, math.sqrt(3)]), np.array([1, 4, 1]) / 6
 
@@ -80,7 +82,8 @@ def expected_false_clusters(
     area = parameters.cluster_size[0] * parameters.cluster_size[1]
     squared, weight = _trained_squared_noise(n_darks, parameters.n_sigma)
     memory = float(parameters.n_samples)
-    times = _times(max(n_frames - 1, 0) / memory if tracking else 0.0)
+    last = max(n_frames - 1, 0) / memory if tracking else 0.0
+    times = _times(min(last, _SETTLED))
     if parameters.noise == "running" and tracking:
         squared_at = _squared_noise(squared, times, parameters.n_sigma, area)
     else:
@@ -96,8 +99,8 @@ def expected_false_clusters(
             threshold = parameters.n_sigma * np.sqrt(spread / (1 + mean_error[:, np.newaxis]))
             probability = np.exp(np.interp(threshold, _THRESHOLDS, logarithm))
             expected += n_pixels * share * (probability @ weight)
-    whole = times[-1] - times[0]
-    mean = float(np.trapezoid(expected, times) / whole) if whole > 0 else float(expected[0])
+    total = float(np.trapezoid(expected, times)) + (last - times[-1]) * float(expected[-1])
+    mean = float(total / last) if last > 0 else float(expected[0])
     return FalseClusters(first_frame=float(expected[0]), a_frame=mean)
 
 

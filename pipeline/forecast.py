@@ -33,7 +33,7 @@ class Forecast:
         clusters_a_frame: Clusters in a frame, as in the first frames.
         frames_tried: How many frames that is known from.
         false_clusters_a_frame: Clusters in a frame that Gaussian noise alone makes at this threshold, window and number
-            of darks (see :mod:`finder.false_clusters`): the mean over a batch.
+            of darks (see :mod:`finder.false_clusters`): the mean over a batch, or over a chain.
         dark_problems: What is wrong with the darks, a sentence each (see :mod:`pipeline.dark_problems`).
         read_bytes: Bytes stored of the chunks to be read.
         decoded_bytes: Bytes of the frames once decoded.
@@ -79,14 +79,15 @@ def forecast(prepared: PreparedRun) -> Forecast:
 
 
 def _false_clusters(prepared: PreparedRun) -> float:
-    source = prepared.pedestal
+    source, plan, tracking = prepared.pedestal, prepared.plan, prepared.options.tracking
     expected = expected_false_clusters(
         prepared.options.parameters,
         prepared.archive.frame_shape,
         # How many darks a ready pedestal was made of is not known: it is taken as exact.
         None if isinstance(source, ReadyPedestal) else source.n_frames,
         masked_in(prepared),
-        n_frames=min(prepared.plan.batch_size, prepared.plan.n_frames),
+        n_frames=plan.n_frames if tracking == "chain" else min(plan.batch_size, plan.n_frames),
+        tracking=tracking != "off",
     )
     return expected.a_frame
 

@@ -77,6 +77,13 @@ def test_many_darks_leave_what_an_exactly_known_noise_does():
     assert expected == sorted(expected, reverse=True)
 
 
+def test_a_chain_of_many_frames_comes_to_rest():
+    long, longer = (expected_false_clusters(FinderParameters(), SHAPE, 10, n_frames=n).a_frame for n in (10**7, 10**8))
+    assert longer == pytest.approx(long, rel=0.05)
+    exact = expected_false_clusters(FinderParameters(), SHAPE, None, n_frames=10**8).a_frame
+    assert longer == pytest.approx(exact, rel=0.05)
+
+
 def test_without_tracking_every_frame_is_like_the_first():
     expected = expected_false_clusters(FinderParameters(), SHAPE, 10, tracking=False)
     assert expected.a_frame == expected.first_frame
