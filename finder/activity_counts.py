@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any
+import dataclasses
 
 import numpy as np
-from numba import typeof
 from numpy.typing import NDArray
 
 from finder.activity import PixelActivity
-from finder.chain_memory import counters_of, n_tiles, unpadded
+from finder.chain_memory import counters_of, unpadded
+from finder.kernel_cache import compiled
 from finder.kernel_count import add_up
-from finder.kernel_types import DIGITS, LARGEST_COUNT, TILE_ROWS, Image, Kernel
-from finder.stored_code import load_or_compile
-
-UInt32 = NDArray[np.uint32]
+from finder.kernel_types import BLIND, CENTRE, LARGEST_COUNT, N_MARKS, QUIET, TILE_ROWS, Image, Kernel
 
 
 class ActivityCounts:
@@ -28,47 +23,39 @@ class ActivityCounts:
 
     def __init__(self, image: Image, kernel: Kernel) -> None:
         self._image, self._kernel = image, kernel
-        self.counters = counters_of(image, kernel)
-        tiles = n_tiles(image, kernel)
-        self._sliced_shape = tiles, DIGITS, TILE_ROWS, image.mark_words
-        self._totals = [np.zeros((tiles, TILE_ROWS, image.padded), np.uint32) for _ in range(2)]
+        self.counters = counters_of(image)
+        self._totals = np.zeros((N_MARKS, TILE_ROWS * image.tiles, image.padded), np.uint32)
         self._n_frames = 0
-        self._n_sliced: int = 0
+        self._n_uncollected: int = 0
 
     @property
     def frames_until_full(self) -> int:
         """Frames that the kernel may count before `counted` is called."""
-        return LARGEST_COUNT - self._n_sliced
+        return LARGEST_COUNT - self._n_uncollected
 
     def counted(self, n_frames: int) -> None:
         """The kernel has counted so many frames more."""
         self._n_frames += n_frames
-        self._n_sliced += n_frames
-        if self._n_sliced == LARGEST_COUNT:
+        self._n_uncollected += n_frames
+        if self._n_uncollected == LARGEST_COUNT:
             self._add_up()
 
     def activity(self, masked: NDArray[np.bool_] | None) -> PixelActivity:
         """The counts (y, x): copies."""
         self._add_up()
-        quiet, blind = (unpadded(total.reshape(-1), self._image, self._kernel) for total in self._totals)
-        centres = self.counters.centres.reshape(self._image.rows, self._image.cols).copy()
+        counts = [unpadded(total.reshape(-1), self._image, self._kernel) for total in self._totals]
+        quiet, blind, centres = counts[QUIET], counts[BLIND], counts[CENTRE]
         # In each frame a pixel goes one of three ways.
         firing = np.uint32(self._n_frames) - quiet - blind
         if masked is not None:
-            for count in (quiet, firing, blind):
+            for count in (quiet, firing, blind, centres):
                 count[masked] = 0
         return PixelActivity(self._n_frames, quiet, firing, blind, centres)
 
     def _add_up(self) -> None:
-        if self._n_sliced:
-            for sliced, total in zip((self.counters.quiet, self.counters.blind), self._totals, strict=True):
-                given = sliced.reshape(self._sliced_shape), total
-                _compiled_add_up()(*given)
-        self._n_sliced = 0
-
-
-@cache
-def _compiled_add_up() -> Callable[..., Any]:
-    example = np.zeros((1, 1, 1, 1), np.uint64), np.zeros((1, 1, 1), np.uint32)
-    signature = tuple(typeof(argument) for argument in example)
-    return load_or_compile(add_up, "add_up", signature, "the counting of pixels")
+        if self._n_uncollected:
+            # One for all windows: adding up depends on the vectors only.
+            kernel = dataclasses.replace(self._kernel, rows=3, cols=3, running=True, tracked=True)
+            given = self._image, self.counters, self._totals
+            compiled(add_up, "the counting of pixels", kernel, *given)(kernel, *given)
+        self._n_uncollected = 0

@@ -9,8 +9,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from finder.kernel_types import (
     DIGITS,
+    N_MARKS,
     RING_MARGIN,
     RING_ROWS,
+    SLOTS,
     TILE_ROWS,
     Constants,
     Counters,
@@ -31,7 +33,8 @@ def image_of(shape: tuple[int, int], kernel: Kernel) -> Image:
     rows, cols = shape
     padded = _with_rows_apart(_rounded_up(cols, kernel.lanes))
     stride = _with_rows_apart(_rounded_up(padded + 2 * RING_MARGIN, ALIGNMENT // 4))
-    return Image(rows, cols, padded, stride, _rounded_up(padded, WORD) // WORD)
+    tiles = -(-(rows + kernel.rows // 2) // TILE_ROWS)
+    return Image(rows, cols, padded, stride, _rounded_up(padded, WORD) // WORD, tiles)
 
 
 def planes_of(
@@ -60,27 +63,19 @@ def scratch_of(image: Image, kernel: Kernel) -> Scratch:
         differences=_aligned(ring, np.float32),
         row_sums=_aligned(carried, np.float32),
         row_maxima=_aligned(carried, np.float32),
-        marks=_aligned(TILE_ROWS * image.mark_words, np.uint64),
-        quiet=_aligned(TILE_ROWS * image.mark_words, np.uint64),
-        blind=_aligned(TILE_ROWS * image.mark_words, np.uint64),
         positions=_aligned(TILE_ROWS * image.cols + WORD, np.int64),
         last_row=_aligned(4 * image.padded, np.uint8),
     )
 
 
-def counters_of(image: Image, kernel: Kernel) -> Counters:
+def counters_of(image: Image) -> Counters:
     """Counts of pixels, all zero."""
-    words = n_tiles(image, kernel) * DIGITS * TILE_ROWS * image.mark_words
+    planes = image.tiles * N_MARKS * image.tile_words
     return Counters(
-        quiet=_aligned(words, np.uint64),
-        blind=_aligned(words, np.uint64),
-        centres=_aligned(image.rows * image.cols, np.uint32),
+        marks=_aligned(planes * SLOTS, np.uint64),
+        digits=_aligned(planes * DIGITS, np.uint64),
+        n_marked=np.zeros(1, np.int64),
     )
-
-
-def n_tiles(image: Image, kernel: Kernel) -> int:
-    """Tiles of rows in a state plane."""
-    return -(-(image.rows + kernel.rows // 2) // TILE_ROWS)
 
 
 def unpadded(plane: NDArray[Any], image: Image, kernel: Kernel) -> NDArray[Any]:
@@ -91,7 +86,7 @@ def unpadded(plane: NDArray[Any], image: Image, kernel: Kernel) -> NDArray[Any]:
 
 def _padded(pixels: NDArray[np.generic], image: Image, kernel: Kernel) -> NDArray[np.generic]:
     first = kernel.rows // 2
-    plane = _aligned(n_tiles(image, kernel) * TILE_ROWS * image.padded, pixels.dtype)
+    plane = _aligned(image.tiles * TILE_ROWS * image.padded, pixels.dtype)
     plane.reshape(-1, image.padded)[first : first + image.rows, : image.cols] = pixels
     return plane
 

@@ -1,18 +1,28 @@
-"""The common mode of many frames, subtracted: the reference's integers."""
+"""The common mode of many frames, subtracted: the plain reference's integers, compiled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numba import typeof
+from numpy.typing import DTypeLike, NDArray
 
-from finder.common_mode import CommonMode, common_mode_levels
-from finder.frames import BLOCK_NBYTES, Frames
+from finder.common_mode import CommonMode
+from finder.frames import BLOCK_NBYTES, Frames, native_blocks
+from finder.stored_code import load_or_compile
+
+NARROW_REACH = 2**29  # X0 within it and X of 16 bits: no difference of them leaves 32 bits.
+FAR = 2**40  # Beyond any difference.
+FIRST_STRIDE = 8
+STEPS_BY_DENSITY = 6  # After so many a search halves its interval: it then ends whatever the values are.
+ENOUGH_EQUAL = 1 / 128  # Of a group's values, to say how dense they are.
 
 
 class CommonModeCorrection:
-    """Subtracts a pedestal's X0 and the frames' common mode.
+    """Subtracts a pedestal's X0 and the frames' common mode. Belongs to one thread at a time.
 
     Args:
         common_mode: what moves together.
@@ -21,15 +31,125 @@ class CommonModeCorrection:
     """
 
     def __init__(self, common_mode: CommonMode, x0: NDArray[np.int64], masked: NDArray[np.bool_] | None) -> None:
-        self._common_mode = common_mode
-        self._x0 = x0
-        self._present = np.ones(x0.shape, bool) if masked is None else ~masked
+        shape = x0.shape[0], x0.shape[1]
+        self._group = common_mode.group_shape(shape)
+        self._x0 = np.array(x0, np.int64, order="C")
+        self._present = np.ones(shape, bool) if masked is None else np.ascontiguousarray(~masked)
+        rows, cols = self._group
+        present = np.pad(self._present, ((0, -shape[0] % rows), (0, -shape[1] % cols)))
+        by_group = present.reshape(-1, rows, present.shape[1] // cols, cols)
+        self._n_present: NDArray[np.int64] = by_group.sum(axis=(1, 3))
+        # Where the search begins: the last frame's levels. The result does not depend on it.
+        self._levels = np.zeros_like(self._n_present)
 
-    def differences(self, frames: Frames) -> Iterator[NDArray[np.int64]]:
-        """X − X0 − c of the frames (frame, y, x) in order, some at a time."""
-        step = max(1, BLOCK_NBYTES // (8 * self._x0.size))
-        for first in range(0, len(frames), step):
-            block: NDArray[np.int64] = frames[first : first + step].astype(np.int64, order="C") - self._x0
-            for difference in block:
-                difference -= common_mode_levels(difference, self._common_mode, self._present)
-            yield block
+    def differences(self, frames: Frames, dtype: DTypeLike) -> Iterator[NDArray[Any]]:
+        """X − X0 − c of the frames (frame, y, x) in order, some at a time.
+
+        Args:
+            frames: of any supported integer type.
+            dtype: int64, or float32, to which the integers are rounded once.
+        """
+        wanted = np.dtype(dtype)
+        narrow = frames.dtype.itemsize <= 2 and int(np.abs(self._x0).max()) <= NARROW_REACH
+        x0 = self._x0.astype(np.int32) if narrow else self._x0
+        step = max(1, BLOCK_NBYTES // (wanted.itemsize * self._x0.size))
+        for block in native_blocks(frames):
+            for first in range(0, len(block), step):
+                part = np.require(block[first : first + step], requirements=["C", "W", "A"])
+                result = np.empty(part.shape, wanted)
+                given = part, x0, self._present, *self._group, self._n_present, self._levels, result
+                _compiled(part.dtype, x0.dtype, wanted)(*given)
+                yield result
+
+
+@cache
+def _compiled(frames: np.dtype[Any], x0: np.dtype[Any], result: np.dtype[Any]) -> Callable[..., Any]:
+    plane, groups = np.zeros((1, 1), x0), np.zeros((1, 1), np.int64)
+    cube = np.zeros((1, 1, 1))
+    example = cube.astype(frames), plane, plane.astype(bool), 1, 1, groups, groups, cube.astype(result)
+    signature = tuple(typeof(argument) for argument in example)
+    return load_or_compile(_subtract, "subtract_common_mode", signature, "the common mode")
+
+
+def _subtract(
+    frames: Any, x0: Any, present: Any, rows: Any, cols: Any, n_present: Any, levels: Any, result: Any
+) -> Any:
+    """result = frames − x0 − the lower median of frames − x0 over each group's pixels that are present.
+
+    The groups of one band of rows are searched together, column by column of the image in vectors: a trial level a
+    group; how many of its values are below, and how many equal; the next trial goes where the values' density says the
+    median is, within what is known of it.
+    """
+    n_frames, height, width = frames.shape
+    integer = x0.dtype.type
+    highest = np.iinfo(x0.dtype).max
+    far = min(FAR, highest // 2)
+    n_groups = n_present.shape[1]
+    differences = np.empty((rows, width), x0.dtype)
+    values = np.empty((rows, width), x0.dtype)
+    trial = np.zeros(width, x0.dtype)
+    below = np.zeros(width, x0.dtype)
+    equal = np.zeros(width, x0.dtype)
+    low, high = np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64)
+    for frame in range(n_frames):
+        for band in range(n_present.shape[0]):
+            top = band * rows
+            n_rows = min(rows, height - top)
+            for row in range(n_rows):
+                for column in range(width):
+                    difference = integer(integer(frames[frame, top + row, column]) - x0[top + row, column])
+                    differences[row, column] = difference
+                    # A masked pixel is above every level.
+                    values[row, column] = difference if present[top + row, column] else highest
+            for group in range(n_groups):
+                low[group], high[group] = -far, far
+                if n_present[band, group] == 0:
+                    levels[band, group] = 0
+                    low[group] = high[group] = 0
+                trial[group * cols : (group + 1) * cols] = integer(levels[band, group])
+            searching = True
+            step = 0
+            while searching:
+                searching = False
+                below[:] = 0
+                equal[:] = 0
+                for row in range(n_rows):
+                    for column in range(width):
+                        below[column] += integer(values[row, column] < trial[column])
+                        equal[column] += integer(values[row, column] == trial[column])
+                for group in range(n_groups):
+                    if low[group] == high[group]:
+                        continue
+                    left, right = group * cols, min((group + 1) * cols, width)
+                    n_below, n_equal = np.int64(0), np.int64(0)
+                    for column in range(left, right):
+                        n_below += below[column]
+                        n_equal += equal[column]
+                    rank = (n_present[band, group] - 1) // 2
+                    level = levels[band, group]
+                    if n_below <= rank < n_below + n_equal:
+                        low[group] = high[group] = level
+                        continue
+                    searching = True
+                    if n_below > rank:
+                        high[group] = level - 1
+                        direction, missing = -1, n_below - rank
+                    else:
+                        low[group] = level + 1
+                        direction, missing = 1, rank + 1 - n_below - n_equal
+                    bounded = low[group] > -far and high[group] < far
+                    if n_equal >= ENOUGH_EQUAL * n_present[band, group] and step < STEPS_BY_DENSITY:
+                        wanted = level + direction * ((missing + n_equal - 1) // n_equal)
+                    elif bounded:
+                        wanted = (low[group] + high[group]) // 2
+                    else:
+                        wanted = level + direction * (FIRST_STRIDE << min(step, 30))
+                    wanted = max(low[group], min(high[group], wanted))
+                    levels[band, group] = wanted
+                    trial[left:right] = integer(wanted)
+                step += 1
+            for row in range(n_rows):
+                for group in range(n_groups):
+                    level = integer(levels[band, group])
+                    for column in range(group * cols, min((group + 1) * cols, width)):
+                        result[frame, top + row, column] = integer(differences[row, column] - level)

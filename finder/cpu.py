@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -16,8 +17,9 @@ from finder.common_mode_correction import CommonModeCorrection
 from finder.frames import BLOCK_NBYTES, Frames, native_blocks
 from finder.interface import Chain, Finder
 from finder.kept_clusters import KeptClusters
+from finder.kernel import find_clusters
 from finder.kernel_cache import compiled, source_digest
-from finder.kernel_types import READY, SOURCE_CODES, Constants, Kernel, Source, Task
+from finder.kernel_types import READY, SOURCE_CODES, Constants, Kernel, Source
 from finder.parameters import FinderParameters
 from finder.pedestal import Pedestal
 from finder.simd import host_lanes
@@ -38,7 +40,7 @@ class CpuFinder(Finder):
     ) -> None:
         super().__init__(parameters, shape, pixel_mask)
         rows, cols = parameters.cluster_size
-        self.kernel = Kernel(rows, cols, parameters.noise == "running", host_lanes(), source_digest())
+        self.kernel = Kernel(rows, cols, parameters.noise == "running", True, host_lanes(), source_digest())
 
     def _open_chain(self, pedestal: Pedestal, tracking: bool) -> Chain:
         return CpuChain(self, pedestal, tracking)
@@ -50,7 +52,7 @@ class CpuChain(Chain):
     def __init__(self, finder: CpuFinder, pedestal: Pedestal, tracking: bool) -> None:
         super().__init__(finder.shape, tracking)
         parameters = finder.parameters
-        self._kernel = finder.kernel
+        self._kernel = dataclasses.replace(finder.kernel, tracked=tracking)
         self._constants = Constants(parameters.inverse_n_samples, parameters.squared_n_sigma, parameters.area)
         self._start = pedestal
         self._masked = finder.pixel_mask
@@ -86,11 +88,11 @@ class CpuChain(Chain):
 
     def _find(self, frames: Frames) -> Clusters:
         kept = KeptClusters(len(frames), self._shape, self._kernel, self._clusters_a_frame)
-        for source in self._sources(frames):
+        for source in self._sources(frames, searched=True):
             first = 0
             while first < source.n_frames:
                 part = part_of(source, first, self._counts.frames_until_full, source.itemsize * self._start.x0.size)
-                self._run(part, kept, searched=True)
+                self._run(part, kept)
                 self._counts.counted(part.n_frames)
                 first += part.n_frames
         if len(frames):
@@ -99,16 +101,15 @@ class CpuChain(Chain):
 
     def _update(self, frames: Frames) -> None:
         nothing = KeptClusters(0, self._shape, self._kernel, 0)
-        for source in self._sources(frames):
-            self._run(source, nothing, searched=False)
+        for source in self._sources(frames, searched=False):
+            self._run(source, nothing)
 
-    def _run(self, source: Source, kept: KeptClusters, searched: bool) -> None:
-        task = Task(int(self.tracking), int(searched))
-        given = (
-            source, self._image, self._planes, self._scratch, self._constants, task, self._counts.counters,
-        )  # fmt: skip
+    def _run(self, source: Source, kept: KeptClusters) -> None:
+        given = source, self._image, self._planes, self._scratch, self._constants, self._counts.counters
         if self._find_clusters is None:  # The types are the same for all of a chain's frames.
-            self._find_clusters = compiled(self._kernel, *given, kept.found, kept.room, 0, 0, 0)
+            self._find_clusters = compiled(
+                find_clusters, self._kernel.description, self._kernel, *given, kept.found, kept.room, 0, 0, 0
+            )
         frame, row = 0, 0
         while frame < source.n_frames:
             frame, row, kept.n_found = self._find_clusters(
@@ -117,18 +118,18 @@ class CpuChain(Chain):
             if frame < source.n_frames:
                 kept.make_room()
 
-    def _sources(self, frames: Frames) -> Iterator[Source]:
+    def _sources(self, frames: Frames, searched: bool) -> Iterator[Source]:
         """The frames as the kernel takes them; a source is good until the next one is asked for."""
         number = 0
         for code, block in self._blocks(frames):
-            yield Source(code, block.ctypes.data, block.itemsize, len(block), number)
+            yield Source(code, block.ctypes.data, block.itemsize, len(block), number, int(searched))
             number += len(block)
 
     def _blocks(self, frames: Frames) -> Iterator[tuple[int, NDArray[Any]]]:
         """The frames in blocks, each with the code of its type."""
         if self._common_mode is not None:
-            for difference in self._common_mode.differences(frames):
-                yield READY, difference.astype(np.float32, order="C")
+            for difference in self._common_mode.differences(frames, np.float32):
+                yield READY, difference
             return
         if self._within_reach(frames.dtype):
             code = SOURCE_CODES[frames.dtype.newbyteorder("=").name]

@@ -74,7 +74,7 @@ class DarkSums:
         frames = checked_frames(block, shape, what="dark frames")
         masked = None if pixel_mask is None else masked_pixels(pixel_mask, shape)
         correction = CommonModeCorrection(common_mode, x0, masked)
-        return cls._of(correction.differences(frames), frames.shape, wide=frames.dtype.itemsize > 2)
+        return cls._of(correction.differences(frames, np.int64), frames.shape, wide=frames.dtype.itemsize > 2)
 
     @classmethod
     def _of(cls, blocks: Iterable[NDArray[np.integer[Any]]], shape: tuple[int, ...], wide: bool) -> DarkSums:

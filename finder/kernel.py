@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from finder.kernel_count import count_bits
+from finder.kernel_count import count_marks
 from finder.kernel_decide import decide
 from finder.kernel_instructions import (
     copied,
@@ -19,7 +19,7 @@ from finder.kernel_instructions import (
     prefetch_signal,
 )
 from finder.kernel_subtract import subtract_row
-from finder.kernel_types import RING_MARGIN, RING_ROWS, TILE_ROWS
+from finder.kernel_types import N_MARKS, RING_MARGIN, RING_ROWS, SLOTS, TILE_ROWS
 from finder.stored_code import OPTIONS
 
 CACHE_LINE = 64
@@ -41,7 +41,6 @@ def find_clusters(
     planes: Any,
     scratch: Any,
     constants: Any,
-    task: Any,
     counters: Any,
     found: Any,
     room: Any,
@@ -53,7 +52,7 @@ def find_clusters(
 
     Args:
         kernel: the `Kernel` this is compiled for.
-        source, image, planes, scratch, constants, task, counters, found: see kernel_types.
+        source, image, planes, scratch, constants, counters, found: see kernel_types.
         room: clusters that `found` has room for.
         frame, row, n_found: where to begin: 0, 0 and the clusters found before, or what the last call returned.
 
@@ -69,17 +68,33 @@ def find_clusters(
             if n_found + TILE_ROWS * image.cols > room:
                 return frame, row, n_found
             subtract_tile(kernel, source, image, planes, scratch, constants, frame, row)
+            marks = (counters.n_marked[0] * image.tiles + row // TILE_ROWS) * N_MARKS * TILE_ROWS * image.mark_words
             ring, ring_before = ring_start(image, row), ring_start(image, row - TILE_ROWS)
             for column in range(0, image.padded, kernel.lanes):
-                decide(kernel, image, column, row * image.padded, ring, ring_before, planes, scratch, constants, task)
-            if task.searched:
-                count_bits(kernel, image, row // TILE_ROWS, scratch, counters)
+                decide(
+                    kernel,
+                    image,
+                    column,
+                    row * image.padded,
+                    marks,
+                    ring,
+                    ring_before,
+                    planes,
+                    scratch,
+                    counters,
+                    constants,
+                )
+            if source.searched:
                 number = source.number + frame
                 n_before = n_found
-                n_found = collect(kernel, image, scratch, counters, found, number, row - up, n_found)
+                n_found = collect(kernel, image, scratch, counters, marks, found, number, row - up, n_found)
                 found.n_clusters[number] += np.uint32(n_found - n_before)
             row += TILE_ROWS
         frame += 1
+        if source.searched:
+            counters.n_marked[0] += 1
+            if counters.n_marked[0] == SLOTS:
+                count_marks(kernel, image, counters)
         row = 0
     return frame, row, n_found
 
@@ -134,10 +149,11 @@ def subtract_tile(
 
 @part
 def collect(
-    kernel: Any, image: Any, scratch: Any, counters: Any, found: Any, number: Any, first_row: Any, n_found: Any
-) -> Any:
+    kernel: Any, image: Any, scratch: Any, counters: Any, marks: Any, found: Any, number: Any, first_row: Any,
+    n_found: Any,
+) -> Any:  # fmt: skip
     """Append the tile's clusters to `found`, from its marks; returns how many there are now."""
-    n = n_found + list_positions(image, scratch, first_row)
+    n = n_found + list_positions(image, scratch, counters, marks, first_row)
     up, left, area = kernel.rows // 2, kernel.cols // 2, kernel.rows * kernel.cols
     for index in range(n_found, n):
         prefetch_signal(found, (index + PREFETCH_CLUSTERS) * area)
@@ -146,7 +162,6 @@ def collect(
         found.frame_index[index] = number
         found.y[index] = row
         found.x[index] = column
-        counters.centres[row * image.cols + column] += np.uint32(1)
         for window_row in range(kernel.rows):
             start = ring_start(image, row - up + window_row) + column - left
             copy_window_row(kernel, scratch, start, found, index * area + window_row * kernel.cols)
@@ -154,8 +169,8 @@ def collect(
 
 
 @part
-def list_positions(image: Any, scratch: Any, first_row: Any) -> Any:
-    """The positions of the tile's marks, in order, into scratch; returns their number.
+def list_positions(image: Any, scratch: Any, counters: Any, first_word: Any, first_row: Any) -> Any:
+    """The positions of the tile's centres, in order, into scratch; returns their number.
 
     Most words of marks hold none to three, unpredictably: three positions are written in any case, and those that were
     none are overwritten by the next word's. A branch a mark would be mispredicted about as often as not.
@@ -164,7 +179,7 @@ def list_positions(image: Any, scratch: Any, first_row: Any) -> Any:
     for row in range(TILE_ROWS):
         position = (first_row + row) << 32
         for word in range(row * image.mark_words, (row + 1) * image.mark_words):
-            marks = scratch.marks[word]
+            marks = counters.marks[first_word + word]
             n_marks = count_ones(marks)
             for index in range(ALWAYS_WRITTEN):
                 scratch.positions[n + index] = position + lowest_one(marks)

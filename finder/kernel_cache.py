@@ -1,4 +1,4 @@
-"""The compiled finders: one for each window and noise, compiled once and kept."""
+"""The compiled finders: one for each window, noise and tracking, compiled once and kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 
-from finder.kernel import find_clusters
 from finder.kernel_types import Kernel
 from finder.stored_code import load_or_compile
 
@@ -32,15 +31,20 @@ _lock = threading.Lock()
 _typeof: Any = numba.typeof
 
 
-def compiled(kernel: Kernel, *arguments: Any) -> Callable[..., Any]:
-    """`find_clusters` for a kernel, ready to be called with the kernel and arguments of these types."""
+def compiled(function: Callable[..., Any], what: str, kernel: Kernel, *arguments: Any) -> Callable[..., Any]:
+    """A function for a kernel, ready to be called with the kernel and arguments of these types.
+
+    Args:
+        function: plain Python that Numba understands, its first argument a `Kernel`.
+        what: what it is, for the log.
+        kernel: what it is compiled for.
+        arguments: its other arguments.
+    """
     signature = tuple(_typeof(argument) for argument in (kernel, *arguments))
     with _lock:
         if signature not in _compiled:
-            noise = "running" if kernel.running else "trained"
-            description = f"the CPU finder for {kernel.rows}x{kernel.cols}, {noise} noise"
-            name = f"find_clusters_{kernel.name}"
-            _compiled[signature] = load_or_compile(find_clusters, name, signature, description)
+            name = f"{function.__name__}_{kernel.name}"
+            _compiled[signature] = load_or_compile(function, name, signature, what)
         return _compiled[signature]
 
 

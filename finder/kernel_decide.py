@@ -18,38 +18,40 @@ from typing import Any
 from numba import types
 
 from finder.kernel_instructions import emitted
-from finder.kernel_types import TILE_ROWS, Fields, offset
+from finder.kernel_types import BLIND, CENTRE, QUIET, TILE_ROWS, Fields, offset
 from finder.simd import INT8_TYPE, INT64_TYPE, Floats, Vectors, maximum, maximum_of, sum_in_order
 
 
 @emitted
 def decide(
-    typing: Any, kernel: Any, image: Any, column: Any, plane: Any, ring: Any, ring_before: Any,
-    planes: Any, scratch: Any, constants: Any, task: Any,
+    typing: Any, kernel: Any, image: Any, column: Any, plane: Any, marks: Any, ring: Any, ring_before: Any,
+    planes: Any, scratch: Any, counters: Any, constants: Any,
 ) -> Any:  # fmt: skip
-    """Find and update in one stripe of a tile, and mark its clusters.
+    """Find and update in one stripe of a tile, and mark its pixels.
 
     The tile's values are rows r … r + 7 of the image; its centres lie half a window above: rows r − up … r + 7 − up.
 
     Args:
         column: the stripe's first column.
         plane: index of the first centre row's first element in the state planes.
+        marks: index of the tile's first word of marks, in its frame's slot.
         ring, ring_before: index of the first element of the tile's rows in the ring, and of the tile's before.
     """
-    signature = types.void(kernel, image, column, plane, ring, ring_before, planes, scratch, constants, task)
+    signature = types.void(kernel, image, column, plane, marks, ring, ring_before, planes, scratch, counters, constants)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, image, column, plane, ring, ring_before, planes, scratch, constants, task = arguments
+        _, image, column, plane, marks, ring, ring_before, planes, scratch, counters, constants = arguments
         stripe = _Stripe(
             kernel.kernel,
             builder,
             column,
             image=Fields(context, builder, signature.args[1], image),
-            planes=Fields(context, builder, signature.args[6], planes),
-            scratch=Fields(context, builder, signature.args[7], scratch),
-            constants=Fields(context, builder, signature.args[8], constants),
-            task=Fields(context, builder, signature.args[9], task),
+            planes=Fields(context, builder, signature.args[7], planes),
+            scratch=Fields(context, builder, signature.args[8], scratch),
+            counters=Fields(context, builder, signature.args[9], counters),
+            constants=Fields(context, builder, signature.args[10], constants),
             plane=plane,
+            marks=marks,
             ring=ring,
             ring_before=ring_before,
         )
@@ -63,13 +65,14 @@ class _Stripe:
     """Writes the code of `decide`."""
 
     def __init__(
-        self, kernel: Any, builder: Any, column: Any, image: Fields, planes: Fields, scratch: Fields, constants: Fields,
-        task: Fields, plane: Any, ring: Any, ring_before: Any,
+        self, kernel: Any, builder: Any, column: Any, image: Fields, planes: Fields, scratch: Fields, counters: Fields,
+        constants: Fields, plane: Any, marks: Any, ring: Any, ring_before: Any,
     ) -> None:  # fmt: skip
         self.kernel, self.builder, self.column = kernel, builder, column
-        self.planes, self.scratch = planes, scratch
+        self.planes, self.scratch, self.counters = planes, scratch, counters
         self.padded, self.ring_stride = image.scalar("padded"), image.scalar("ring_stride")
         self.mark_bytes = builder.mul(image.scalar("mark_words"), INT64_TYPE(8))
+        self.marks = marks
         self.plane, self.ring, self.ring_before = plane, ring, ring_before
         self.up, self.left = kernel.rows // 2, kernel.cols // 2
         self.vectors = Vectors(builder, kernel.lanes)
@@ -77,7 +80,6 @@ class _Stripe:
         self.ns2 = self.vectors.splat(constants.scalar("ns2"))
         self.area = self.vectors.splat(constants.scalar("area"))
         self.zero = self.vectors.zero()
-        self.tracked = self.vectors.splat_mask(task.scalar("tracked"))
 
     def generate(self) -> None:
         """All rows of the tile, top to bottom. Sums and maxima of the rows above come from the tile before."""
@@ -109,14 +111,15 @@ class _Stripe:
         w = maximum(window_maximum, -v)
         positive_sum = maximum(window_sum, self.zero)
         quiet = (w * w <= t) & (positive_sum * positive_sum <= self.area * t)
-        vectors.store_mask(v.equals(w) & ~quiet, self._mark("marks", row))
-        vectors.store_mask(quiet, self._mark("quiet", row))
-        vectors.store_mask((-v > self.zero) & (v * v > t), self._mark("blind", row))
-        updated = quiet & self.tracked
-        vectors.store(updated.choose(s1 + v, s1), s1_address)
+        vectors.store_mask(v.equals(w) & ~quiet, self._mark(CENTRE, row))
+        vectors.store_mask(quiet, self._mark(QUIET, row))
+        vectors.store_mask((v * v > t) & v.is_negative(), self._mark(BLIND, row))
+        if not self.kernel.tracked:
+            return
+        vectors.store(quiet.choose(s1 + v, s1), s1_address)
         if running:
             y = vectors.load(self._ring("differences", row - self.up))
-            vectors.store(updated.choose(s2 + (y * y - m), s2), s2_address)
+            vectors.store(quiet.choose(s2 + (y * y - m), s2), s2_address)
 
     def _values_around(self, row: int) -> list[Floats]:
         """v of the pixels in a window's row, left to right."""
@@ -138,11 +141,12 @@ class _Stripe:
         """Address in the sums or maxima kept from tile to tile."""
         return self.scratch.element(name, self.builder.add(self.builder.mul(self.padded, INT64_TYPE(row)), self.column))
 
-    def _mark(self, name: str, row: int) -> Any:
-        """Address of the bits of this stripe's pixels in a row of centres."""
-        marks = self.builder.bitcast(self.scratch.element(name, INT64_TYPE(0)), INT8_TYPE.as_pointer())
+    def _mark(self, mark: int, row: int) -> Any:
+        """Address of a mark's bits for this stripe's pixels in a row of centres."""
+        marks = self.builder.bitcast(self.counters.element("marks", self.marks), INT8_TYPE.as_pointer())
         byte = self.builder.add(
-            self.builder.mul(self.mark_bytes, INT64_TYPE(row)), self.builder.lshr(self.column, INT64_TYPE(3))
+            self.builder.mul(self.mark_bytes, INT64_TYPE(mark * TILE_ROWS + row)),
+            self.builder.lshr(self.column, INT64_TYPE(3)),
         )
         return self.builder.gep(marks, [byte])
 

@@ -16,7 +16,10 @@ TILE_ROWS = 8
 RING_ROWS = 16
 RING_MARGIN = 16  # Zeros to the left and right of each ring row: at least half a window, and a full vector.
 
-DIGITS = 8  # Of the kernel's counts of frames, in binary.
+CENTRE, QUIET, BLIND = range(3)  # The marks of a pixel.
+N_MARKS = 3
+SLOTS = 15  # Frames whose marks are kept until they are counted: as many as four binary digits can hold.
+DIGITS = 8
 LARGEST_COUNT: int = 2**DIGITS - 1
 
 
@@ -27,6 +30,7 @@ class Kernel:
     Attributes:
         rows, cols: the window, in pixels.
         running: whether the noise is followed.
+        tracked: whether frames move the pedestal.
         lanes: floats in a vector.
         source: a digest of the finder's own source, so that a newer version never takes an older one's compiled code.
     """
@@ -34,14 +38,22 @@ class Kernel:
     rows: int
     cols: int
     running: bool
+    tracked: bool
     lanes: int
     source: str
+
+    @property
+    def description(self) -> str:
+        """What it is, for people."""
+        noise = "running" if self.running else "trained"
+        return f"the CPU finder for {self.rows}x{self.cols}, {noise} noise" + ("" if self.tracked else ", untracked")
 
     @property
     def name(self) -> str:
         """A name for files."""
         noise = "running" if self.running else "trained"
-        return f"{self.rows}x{self.cols}_{noise}_{self.lanes}_{self.source}"
+        tracking = "tracked" if self.tracked else "untracked"
+        return f"{self.rows}x{self.cols}_{noise}_{tracking}_{self.lanes}_{self.source}"
 
 
 class Planes(NamedTuple):
@@ -73,8 +85,6 @@ class Scratch(NamedTuple):
         differences: float32, y of the same rows, laid out alike.
         row_sums: float32, the last rows − 1 rows' sums over a window's columns, from the tile before.
         row_maxima: float32, likewise their maxima.
-        marks: uint64, a bit a pixel of the tile, set where a cluster's centre is; 64 columns a word.
-        quiet, blind: uint64, likewise, set where a pixel is to be updated, and where it is far below its pedestal.
         positions: int64, row · 2³² + column of the tile's clusters.
         last_row: uint8, a copy of the last row of the last frame, with room to read on.
     """
@@ -83,9 +93,6 @@ class Scratch(NamedTuple):
     differences: Any
     row_sums: Any
     row_maxima: Any
-    marks: Any
-    quiet: Any
-    blind: Any
     positions: Any
     last_row: Any
 
@@ -99,6 +106,7 @@ class Source(NamedTuple):
         itemsize: bytes a pixel.
         n_frames: how many there are.
         number: what the first one is called in the results.
+        searched: 1 if clusters are found and pixels counted, 0 if the frames only move the pedestal.
     """
 
     code: int
@@ -106,6 +114,7 @@ class Source(NamedTuple):
     itemsize: int
     n_frames: int
     number: int
+    searched: int
 
 
 class Image(NamedTuple):
@@ -115,7 +124,8 @@ class Image(NamedTuple):
         rows, cols: the frame.
         padded: columns rounded up to whole vectors.
         ring_stride: floats from one ring row to the next.
-        mark_words: words of marks in a row.
+        mark_words: words of marks in a row: a bit a pixel, 64 columns a word.
+        tiles: tiles of rows in a state plane.
     """
 
     rows: int
@@ -123,6 +133,12 @@ class Image(NamedTuple):
     padded: int
     ring_stride: int
     mark_words: int
+    tiles: int
+
+    @property
+    def tile_words(self) -> int:
+        """Words of marks in a tile."""
+        return TILE_ROWS * self.mark_words
 
 
 class Constants(NamedTuple):
@@ -133,32 +149,20 @@ class Constants(NamedTuple):
     area: Any
 
 
-class Task(NamedTuple):
-    """What is done with the frames.
-
-    Attributes:
-        tracked: 1 if they move the pedestal, else 0.
-        searched: 1 if clusters are found and pixels counted, else 0.
-    """
-
-    tracked: int
-    searched: int
-
-
 class Counters(NamedTuple):
-    """How often pixels went which way, flat.
-
-    A frame adds 0 or 1 to each pixel's count. Counts of up to LARGEST_COUNT are kept bit-sliced: one plane of bits for
-    each binary digit, so that one operation on words adds to 64 counts.
+    """Which way pixels went in the last frames, and how often before, flat.
 
     Attributes:
-        quiet, blind: uint64 (tile, digit, words of a tile's marks).
-        centres: uint32 (y, x), of the image as it is.
+        marks: uint64 (slot, tile, mark, word), a bit a pixel, a slot a frame: where a cluster's centre is (CENTRE),
+            where a pixel is quiet (QUIET) and where it is blind (BLIND).
+        digits: uint64 (tile, mark, digit, word): counts of up to LARGEST_COUNT of the marks of earlier frames,
+            bit-sliced: each word holds one binary digit of 64 pixels' counts.
+        n_marked: int64, one value: slots in use.
     """
 
-    quiet: Any
-    blind: Any
-    centres: Any
+    marks: Any
+    digits: Any
+    n_marked: Any
 
 
 class Found(NamedTuple):
@@ -219,7 +223,7 @@ def _constant(field: str) -> None:
     overload_attribute(KernelType, field, inline="always")(attribute)
 
 
-for _field in ("rows", "cols", "running", "lanes"):
+for _field in ("rows", "cols", "running", "tracked", "lanes"):
     _constant(_field)
 
 

@@ -55,6 +55,14 @@ class Floats:
         """Where both have the same value."""
         return self._compared("==", other)
 
+    def is_negative(self) -> Mask:
+        """Where the sign is set, also that of −0: one instruction less than a comparison."""
+        bits = ir.VectorType(INT32_TYPE, self.value.type.count)
+        return Mask(
+            self.builder,
+            self.builder.icmp_signed("<", self.builder.bitcast(self.value, bits), ir.Constant(bits, None)),
+        )
+
     def _compared(self, operator: str, other: Floats) -> Mask:
         return Mask(self.builder, self.builder.fcmp_ordered(operator, self.value, other.value))
 
@@ -115,14 +123,6 @@ class Vectors:
         first = self.builder.insert_element(undefined, scalar, INT32_TYPE(0))
         lanes = ir.Constant(self._of(INT32_TYPE), [0] * self.lanes)
         return Floats(self.builder, self.builder.shuffle_vector(first, undefined, lanes))
-
-    def splat_mask(self, scalar: Any) -> Mask:
-        """An integer's being other than 0, in every lane."""
-        yes = self.builder.icmp_signed("!=", scalar, scalar.type(0))
-        undefined = ir.Constant(self._of(ir.IntType(1)), ir.Undefined)
-        first = self.builder.insert_element(undefined, yes, INT32_TYPE(0))
-        lanes = ir.Constant(self._of(INT32_TYPE), [0] * self.lanes)
-        return Mask(self.builder, self.builder.shuffle_vector(first, undefined, lanes))
 
     def load(self, address: Any) -> Floats:
         """Floats that lie one behind the other."""
