@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 OFTEN = 0.01  # A share of the frames.
 HALF = 0.5
+FEWEST_COUNTS = 10  # Fewer are no habit: in few frames 1 % is a single photon.
+NEIGHBOURHOOD = 5
+TIMES_THE_NEIGHBOURS = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +60,36 @@ def often_blind(activity: PixelActivity) -> NDArray[np.bool_]:
 def _often(count: NDArray[np.uint32], n_frames: int) -> NDArray[np.bool_]:
     often: NDArray[np.bool_] = count > OFTEN * n_frames
     return often
+
+
+def hot_pixels(activity: PixelActivity) -> NDArray[np.bool_]:
+    """Pixels (y, x) that make clusters by themselves: centres in more than 1 % of the frames, unlike their neighbours.
+
+    Where many photons fall, every pixel is often a centre; a hot one is so five times as often as the mean of the 5×5
+    pixels around it, and at least ten times.
+    """
+    return _standing_out(activity.centres, activity.n_frames)
+
+
+def blinking_pixels(activity: PixelActivity) -> NDArray[np.bool_]:
+    """Pixels (y, x) that are blind in more than 1 % of the frames, unlike their neighbours (see `hot_pixels`)."""
+    return _standing_out(activity.blind, activity.n_frames)
+
+
+def _standing_out(count: NDArray[np.uint32], n_frames: int) -> NDArray[np.bool_]:
+    often = _often(count, n_frames) & (count >= FEWEST_COUNTS)
+    if not often.any():
+        return often
+    reach = NEIGHBOURHOOD // 2
+    # Sums over squares from sums over rectangles that begin in the corner.
+    padded = np.pad(count.astype(np.int64), ((reach + 1, reach), (reach + 1, reach))).cumsum(axis=0).cumsum(axis=1)
+    inside = np.pad(np.ones(count.shape, np.int64), ((reach + 1, reach), (reach + 1, reach))).cumsum(0).cumsum(1)
+    around, n_around = (_square_sums(sums) - own for sums, own in ((padded, count), (inside, 1)))
+    standing_out: NDArray[np.bool_] = often & (count * n_around > TIMES_THE_NEIGHBOURS * around)
+    return standing_out
+
+
+def _square_sums(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    size = NEIGHBOURHOOD
+    result: NDArray[np.int64] = sums[size:, size:] - sums[:-size, size:] - sums[size:, :-size] + sums[:-size, :-size]
+    return result

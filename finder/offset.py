@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, typeof
 
+from finder.common_mode import CommonMode
+from finder.common_mode_correction import CommonModeCorrection
+from finder.common_movement import CommonMovement, common_movement
 from finder.stored_code import load_or_compile
 
 if TYPE_CHECKING:
@@ -50,14 +53,18 @@ class OffsetMeter:
     Args:
         pedestal: The trained pedestal.
         masked: bool (y, x), True where masked; or None.
+        common_mode: What moves together, as the finder's parameters have it; it is left out of the offset.
     """
 
-    def __init__(self, pedestal: Pedestal, masked: npt.NDArray[np.bool_] | None = None) -> None:
-        self._mean = pedestal.mean
-        self._noise = pedestal.noise
-        self._counts = self._noise > 0
-        if masked is not None:
-            self._counts &= ~masked
+    def __init__(
+        self,
+        pedestal: Pedestal,
+        masked: npt.NDArray[np.bool_] | None = None,
+        common_mode: CommonMode | None = None,
+    ) -> None:
+        self._pedestal = pedestal
+        self._masked = masked
+        self._common_mode = common_mode
         self._frames: npt.NDArray[np.integer[Any]] | None = None
         self._n_frames = 0
 
@@ -65,17 +72,51 @@ class OffsetMeter:
         """Take the next frames (frame, y, x) of the batch, in order; beyond the 64th they are ignored."""
         if self._frames is None:
             self._frames = np.empty((FRAMES_OF_OFFSET, *frames.shape[1:]), frames.dtype.newbyteorder("="))
+        if self._n_frames == FRAMES_OF_OFFSET:
+            return
+        for name in ("_values", "_median"):  # They are of the frames so far.
+            self.__dict__.pop(name, None)
         wanted = min(len(frames), FRAMES_OF_OFFSET - self._n_frames)
         self._frames[self._n_frames : self._n_frames + wanted] = frames[:wanted]
         self._n_frames += wanted
 
-    def offset(self) -> Offset:
-        """The offset from the frames so far."""
-        if self._frames is None or self._n_frames == 0 or not self._counts.any():
+    def offset(self, pedestal: Pedestal | None = None) -> Offset:
+        """The offset of the frames so far from the trained pedestal, or from another one of the same frames.
+
+        Args:
+            pedestal: The other one, such as the trained one after it was moved to these frames.
+        """
+        other = self._pedestal if pedestal is None else pedestal
+        counts = self._counts(other)
+        if self._n_frames == 0 or not counts.any():
             return Offset(math.nan, math.nan)
-        median = lower_median(self._frames[: self._n_frames])
-        offsets = (median - self._mean.astype(np.float64))[self._counts] / self._noise[self._counts]
+        noise = other.noise
+        offsets = (self._median - other.mean.astype(np.float64))[counts] / noise[counts]
         return Offset(float(np.median(offsets)), float((np.abs(offsets) > 1).mean()))
+
+    def common_movement(self) -> CommonMovement:
+        """What pixels of a row, a column or the frame have in common in the frames so far, less the common mode."""
+        if self._n_frames == 0:
+            return CommonMovement(math.nan, math.nan, math.nan)
+        return common_movement(self._values, self._median, self._pedestal.noise, self._counts(self._pedestal))
+
+    def _counts(self, pedestal: Pedestal) -> npt.NDArray[np.bool_]:
+        alive: npt.NDArray[np.bool_] = pedestal.noise > 0
+        return alive if self._masked is None else alive & ~self._masked
+
+    @cached_property
+    def _values(self) -> npt.NDArray[np.integer[Any]]:
+        """The frames, without the common mode."""
+        assert self._frames is not None
+        frames = self._frames[: self._n_frames]
+        if self._common_mode is None:
+            return frames
+        correction = CommonModeCorrection(self._common_mode, self._pedestal.x0, self._masked)
+        return np.concatenate(list(correction.differences(frames, np.int64))) + self._pedestal.x0
+
+    @cached_property
+    def _median(self) -> npt.NDArray[np.int64]:
+        return lower_median(self._values)
 
 
 def offset_by_chance(n_frames: int, n_pixels: int) -> Offset:

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from finder import DarkSums, Pedestal, open_finder, rounded
+from finder import Pedestal, open_finder, rounded
 from finder.false_clusters import expected_false_clusters
 from pipeline.dark_problems import masked_in, problems_of_sample
 from pipeline.found import narrowed
@@ -101,6 +101,7 @@ def worker_bytes(prepared: PreparedRun, clusters_a_frame: float, signal_itemsize
         PROCESS_BYTES
         + 2 * (stop - start) * archive.frame_nbytes
         + _state_bytes(archive.frame_shape)
+        + prepared.options.recentre * archive.frame_nbytes
         + round(BATCHES_HELD * clusters * _cluster_bytes(prepared, signal_itemsize))
     )
 
@@ -121,11 +122,16 @@ def _rough_pedestal(prepared: PreparedRun) -> Pedestal:
     source = prepared.pedestal
     if isinstance(source, ReadyPedestal):
         return source.pedestal
-    darks = DarkSums.of(source.read(0, min(source.n_frames, _DARKS)))
-    return Pedestal.from_sums(darks, prepared.options.parameters.n_samples)
+    parameters = prepared.options.parameters
+    return Pedestal.from_dark(
+        source.read(0, min(source.n_frames, _DARKS)),
+        parameters.n_samples,
+        common_mode=parameters.common_mode,
+        pixel_mask=prepared.pixel_mask,
+    )
 
 
 def _state_bytes(frame_shape: tuple[int, int]) -> int:
-    """The trained pedestal, a chain's copy of it, and the frames kept for the offset."""
+    """The trained pedestal, a chain's copy of it with its counts, and the frames kept for the offset."""
     pixels = frame_shape[0] * frame_shape[1]
-    return pixels * (2 * 20 + 64 * 4)
+    return pixels * (2 * 20 + 40 + 64 * 4)

@@ -14,7 +14,7 @@ from pipeline.chain_states import pedestal_digest
 from pipeline.preparation import PreparedRun, RunOptions
 
 # The options of a run that are part of its result, beside the finder's parameters, all of which are.
-OF_THE_RESULT = ("batch_size", "tracking", "signal_dtype", "missing_chunks")
+OF_THE_RESULT = ("batch_size", "tracking", "warmup", "recentre", "signal_dtype", "missing_chunks")
 # What is known by a digest is not told apart in words.
 _DIGESTS = {
     "archive": "the archive's metadata has changed",
@@ -50,6 +50,7 @@ def _plain_options(options: RunOptions) -> dict[str, Any]:
     parameters = {
         field.name: getattr(options.parameters, field.name) for field in dataclasses.fields(options.parameters)
     }
+    parameters["common_mode"] = str(options.parameters.common_mode or "off")
     named = parameters | {name: getattr(options, name) for name in OF_THE_RESULT}
     # As they come back from JSON.
     return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from distributed import Client, KilledWorker, as_completed
+from distributed import Client, Future, KilledWorker, as_completed
 
 from cluster_store import dataset_status, read_pedestal
-from finder import DarkSums, Pedestal
+from finder import CommonMode, DarkSums, Pedestal
 from finder.dark_quality import GROUPS, DarkBlock, DarkQuality, mean_and_noise, quality_of_darks
 from frame_archive import ArchiveAddress, ArchiveError, FrameArchive, find_plane
 from guarded_zarr import RefusedError
@@ -122,8 +122,11 @@ def train_pedestal(
     run_id: str,
     watch: ClusterWatch,
     masked: npt.NDArray[np.bool_] | None = None,
+    common_mode: CommonMode | None = None,
 ) -> TrainedPedestal:
     """The pedestal itself; dark frames are added up in blocks on the workers, exactly, in any order.
+
+    With a common mode they are read twice: it is subtracted from them, and for that their mean must be known.
 
     Args:
         source: Where it comes from.
@@ -131,7 +134,8 @@ def train_pedestal(
         client: The cluster.
         run_id: The run, for the names of its tasks.
         watch: Notices when the cluster is lost, and when the run should stop.
-        masked: bool (y, x), True where masked: such pixels say nothing of the darks' quality.
+        masked: bool (y, x), True where masked: such pixels say nothing of the darks' quality, nor of the common mode.
+        common_mode: What moves together, as the finder's parameters have it.
 
     Raises:
         RunError: Dark frames can't be read, the cluster was lost, or the run was asked to stop.
@@ -142,18 +146,31 @@ def train_pedestal(
     # Not so few blocks that the darks could not be compared with each other.
     block = max(min(_BLOCK_BYTES // archive.frame_nbytes, -(-source.n_frames // GROUPS)), 1)
     starts = range(0, source.n_frames, block)
-    parts = [
-        client.submit(
-            _sum_block, source, start, min(start + block, source.n_frames), key=f"sum-{run_id}-{start}", retries=2
-        )
-        for start in starts
-    ]
+    spans = [(start, min(start + block, source.n_frames)) for start in starts]
+    parts = [client.submit(_sum_block, source, *span, key=f"sum-{run_id}-{span[0]}", retries=2) for span in spans]
     total = client.submit(_add_up, parts, masked, key=f"total-{run_id}-0")
+    sums, quality = _handed_over(total, source, client, watch)
+    noise = mean_and_noise(sums)[1]
+    if common_mode is None:
+        return TrainedPedestal(Pedestal.from_sums(sums, n_samples), noise, quality)
+    x0 = sums.offset()
+    plane = client.submit(_same, x0, key=f"x0-{run_id}-0")
+    corrected = [
+        client.submit(
+            _sum_corrected_block, source, *span, plane, common_mode, masked, key=f"left-{run_id}-{span[0]}", retries=2
+        )
+        for span in spans
+    ]
+    left = _handed_over(client.submit(_add_up_sums, corrected, key=f"left-{run_id}-all"), source, client, watch)
+    return TrainedPedestal(Pedestal.from_corrected_sums(x0, left, n_samples), noise, quality)
+
+
+def _handed_over(total: Future[Any], source: DarkFrames, client: Client, watch: ClusterWatch) -> Any:
     try:
         while not watch.next_done(as_completed([total], loop=client.loop)):
             if watch.should_stop():
                 raise RunStoppedError("stopped")
-        sums, quality = watch.answer(total.result, "hand over the pedestal")
+        return watch.answer(total.result, "hand over the pedestal")
     except ArchiveError as error:
         raise RunError(f"the pedestal can't be trained: {error}") from error
     except KilledWorker as error:
@@ -163,7 +180,26 @@ def train_pedestal(
         ) from error
     except (CancelledError, OSError) as error:
         raise ClusterUnavailableError(f"{watch.name} has gone") from error
-    return TrainedPedestal(Pedestal.from_sums(sums, n_samples), mean_and_noise(sums)[1], quality)
+
+
+def _same(x0: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A plane that the workers hand to each other."""
+    return x0
+
+
+def _sum_corrected_block(
+    source: DarkFrames,
+    start: int,
+    stop: int,
+    x0: npt.NDArray[np.int64],
+    common_mode: CommonMode,
+    masked: npt.NDArray[np.bool_] | None,
+) -> DarkSums:
+    return DarkSums.of_corrected(source.read(start, stop), x0, common_mode, masked)
+
+
+def _add_up_sums(parts: list[DarkSums]) -> DarkSums:
+    return reduce(add, parts)
 
 
 def _sum_block(source: DarkFrames, start: int, stop: int) -> DarkBlock:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from cluster_store import DatasetLayout, dataset_status, require_replaceable
 from finder import FinderParameters, Pedestal, open_finder
 from frame_archive import ArchiveAddress, FrameArchive, local_path
+from pipeline.chain_start import ChainOptions
 from pipeline.ownership import being_written, living_writer
 from pipeline.pedestal_source import DarkFrames, PedestalSource, find_pedestal
 from pipeline.pixel_masks import combined_mask
@@ -24,7 +25,7 @@ BLOCK_BYTES = 8 << 20
 """Frames are read and searched in blocks of about so many bytes, small enough to stay in a core's share of cache."""
 
 SIGNAL_DTYPES = ("int32", "float32")
-TRACKINGS = ("batch", "chain")
+TRACKINGS = ("batch", "chain", "off")
 ON_BAD_BATCH = ("fail", "skip")
 
 
@@ -45,7 +46,9 @@ class RunOptions:
         mask: See :func:`pipeline.pixel_masks.combined_mask`.
         signal_dtype: ``int32`` (rounded half away from zero) or ``float32``, in ADU.
         tracking: ``batch``: each batch starts from the trained pedestal. ``chain``: batches are found in order, each
-            from where the last one ended.
+            from where the last one ended. ``off``: every frame meets the trained pedestal.
+        warmup: Frames before each batch that move its pedestal first, as many as the archive has.
+        recentre: Frames at the start of each batch that its pedestal is moved to before it begins; 0 is none.
         on_bad_batch: ``fail``: stop at the first batch that fails after its retries. ``skip``: mark its frames, go on.
         resume: Go on with what an earlier run left at ``out``.
         overwrite: Replace an earlier dataset of photonflow's at ``out``.
@@ -64,6 +67,8 @@ class RunOptions:
     mask: str | npt.NDArray[Any] | None = None
     signal_dtype: str = "int32"
     tracking: str = "batch"
+    warmup: int = 0
+    recentre: int = 0
     on_bad_batch: Literal["fail", "skip"] = "fail"
     resume: bool = False
     overwrite: bool = False
@@ -73,9 +78,10 @@ class RunOptions:
         # Numbers as NumPy counts them are as good as Python's.
         try:
             frames = tuple(None if side is None else operator.index(side) for side in self.frames)
-            object.__setattr__(self, "batch_size", operator.index(self.batch_size))
+            for name in ("batch_size", "warmup", "recentre"):
+                object.__setattr__(self, name, operator.index(getattr(self, name)))
         except TypeError as error:
-            raise ValueError(f"batch_size and frames are whole numbers: {error}") from error
+            raise ValueError(f"batch_size, frames, warmup and recentre are whole numbers: {error}") from error
         if len(frames) != 2:
             raise ValueError(f"frames is {self.frames!r}: give (start, stop), half-open")
         object.__setattr__(self, "frames", frames)
@@ -121,6 +127,7 @@ def prepare(options: RunOptions) -> PreparedRun:
             raise ValueError(f"{option} {getattr(options, name)} is none of {', '.join(known)}")
     if options.resume and options.overwrite:
         raise ValueError("--resume goes on with what is there and --overwrite replaces it: give one of them")
+    _check_chains(options)
     if options.batch_size < 1:
         raise ValueError(f"a batch of {options.batch_size} frames was asked for: the batch size is at least 1")
     if dataset_status(_absolute(options.archive)) in ("running", "complete"):
@@ -135,7 +142,7 @@ def prepare(options: RunOptions) -> PreparedRun:
     first, stop = _frame_range(options, archive, pedestal)
     plan = BatchPlan(first, stop, options.batch_size)
     out = _output(options, archive)
-    _require_all_chunks(archive, first, stop)
+    _require_all_chunks(archive, _chain_options(options, pedestal).first_of(plan[0]), stop)
     layout = DatasetLayout(
         n_frames=plan.n_frames,
         first_frame=first,
@@ -145,6 +152,30 @@ def prepare(options: RunOptions) -> PreparedRun:
         signal_dtype=options.signal_dtype,
     )
     return PreparedRun(options, archive, out, plan, layout, pixel_mask, pedestal, finder.backend)
+
+
+def chain_options(prepared: PreparedRun) -> ChainOptions:
+    """How the chains of a run start."""
+    return _chain_options(prepared.options, prepared.pedestal)
+
+
+def _chain_options(options: RunOptions, pedestal: PedestalSource) -> ChainOptions:
+    # Frames that the pedestal was trained on don't warm it up.
+    darks = pedestal.n_frames if isinstance(pedestal, DarkFrames) and pedestal.array == "frames" else 0
+    return ChainOptions(options.tracking != "off", options.warmup, options.recentre, darks)
+
+
+def _check_chains(options: RunOptions) -> None:
+    for name in ("warmup", "recentre"):
+        if getattr(options, name) < 0:
+            raise ValueError(f"--{name} {getattr(options, name)}: give a number of frames, 0 for none")
+        if getattr(options, name) and options.tracking == "chain":
+            raise ValueError(
+                f"--{name} is for batches that start anew, and with --tracking chain each goes on from the last one: "
+                "give one of them"
+            )
+    if options.tracking == "off" and options.warmup:
+        raise ValueError("--warmup moves the pedestal and --tracking off keeps it: give one of them")
 
 
 def _absolute(path: str) -> str:

@@ -15,7 +15,7 @@ import xarray as xr
 from distributed import Client
 
 from cluster_store import open_clusters
-from finder import FinderParameters, Pedestal
+from finder import CommonMode, FinderParameters, Pedestal
 from pipeline.cluster_watch import Patience
 from pipeline.clusters import ClusterConfig, open_cluster
 from pipeline.errors import ClusterUnavailableError
@@ -50,7 +50,10 @@ def process(
     pedestal: str | os.PathLike[str] | Pedestal | None = None,
     mask: str | os.PathLike[str] | npt.NDArray[Any] | None = None,
     signal_dtype: Literal["int32", "float32"] = "int32",
-    tracking: Literal["batch", "chain"] = "batch",
+    tracking: Literal["batch", "chain", "off"] = "batch",
+    warmup: int = 0,
+    recentre: int = 0,
+    common_mode: str | CommonMode | None = None,
     on_bad_batch: Literal["fail", "skip"] = "fail",
     resume: bool = False,
     overwrite: bool = False,
@@ -81,6 +84,9 @@ def process(
             with ``mean`` and ``noise``); by default the archive's own dark frames.
         mask: NeXus bits or bool (y, x), or a path; added to the archive's own mask.
         signal_dtype: Type of the signal in the dataset, in ADU.
+        warmup: Frames before each batch that move its pedestal first.
+        recentre: Frames at the start of each batch that its pedestal is moved to before it begins; 0 is none.
+        common_mode: What moves together from frame to frame: ``row``, ``column`` or ``tile:RxC``.
         tracking: ``batch``: each batch starts from the trained pedestal. ``chain``: each where the last one ended.
         on_bad_batch: ``fail``: stop at the first batch that fails. ``skip``: mark its frames and go on.
         resume: Go on with what an earlier run left at ``out``; where there is nothing, begin.
@@ -109,7 +115,13 @@ def process(
     options = RunOptions(
         archive=os.fspath(archive),
         out=None if out is None else os.fspath(out),
-        parameters=FinderParameters(n_sigma=n_sigma, cluster_size=cluster_size, n_samples=n_samples, noise=noise),
+        parameters=FinderParameters(
+            n_sigma=n_sigma,
+            cluster_size=cluster_size,
+            n_samples=n_samples,
+            noise=noise,
+            common_mode=CommonMode.parse(common_mode) if isinstance(common_mode, str) else common_mode,
+        ),
         backend=backend,
         batch_size=batch_size,
         frames=frames,
@@ -119,6 +131,8 @@ def process(
         mask=os.fspath(mask) if isinstance(mask, os.PathLike) else mask,
         signal_dtype=signal_dtype,
         tracking=tracking,
+        warmup=warmup,
+        recentre=recentre,
         on_bad_batch=on_bad_batch,
         resume=resume,
         overwrite=overwrite,

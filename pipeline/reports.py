@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cluster_store import FrameStatus
 from finder.offset import Offset
+from pipeline.pedestal_health import PedestalHealth
 from pipeline.plan import Batch
 
 
@@ -27,12 +28,13 @@ class BatchCount:
         find_seconds: Time for finding, in s.
         minor_faults: Pages of memory that the operating system had to supply.
         movement: See :func:`pipeline.worker.pedestal_movement`.
-        offset: The pedestal's offset before the batch.
+        offset: The pedestal's offset before the batch, after warm-up and recentring.
         digest: xxh3-128 of the batch's clusters, whatever the blocks in which it was read.
         status: What became of the batch's frames; with any other than OK there are no clusters.
         cause: Why, if it isn't OK.
         stamp: Sizes and times of the files that its frames lie in (:meth:`frame_archive.FrameArchive.stamp`).
         state: Digest of the pedestal after the batch, where it is kept for the next; else empty.
+        health: What else the batch showed of its pedestal and its pixels.
     """
 
     batch: Batch
@@ -54,6 +56,7 @@ class BatchCount:
     cause: str = ""
     stamp: str = ""
     state: str = ""
+    health: PedestalHealth = field(default_factory=PedestalHealth.unknown)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import logging
 import math
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,8 +17,6 @@ import zarr
 from distributed import Client
 
 from cluster_store import FrameStatus, finish_dataset, read_layout
-from finder import Pedestal
-from finder.offset import Offset, offset_by_chance
 from pipeline import provenance
 from pipeline.advice import what_is_left
 from pipeline.beginning import begin_again, begin_anew, begin_where_skipped, run_of_dataset
@@ -34,7 +31,8 @@ from pipeline.journal import journal_folder, remove_journal
 from pipeline.made_from import made_from
 from pipeline.ownership import sole_writer
 from pipeline.pedestal_source import train_pedestal
-from pipeline.preparation import BLOCK_BYTES, PreparedRun
+from pipeline.pedestal_warnings import warn_of_pedestal
+from pipeline.preparation import BLOCK_BYTES, PreparedRun, chain_options
 from pipeline.redaction import redacted
 from pipeline.remaining import Remaining
 from pipeline.reports import BatchCount
@@ -47,16 +45,10 @@ from roofline import StageUse, ThroughputSummary
 
 logger = logging.getLogger(__name__)
 
-# More pixels than this being off is not a matter of bad pixels.
-SHARE_OF_BAD_PIXELS = 0.02
 # Batches in flight a worker thread: one at work, and one to follow it without a pause.
 WINDOW = 2
 # A worker opens the archive and compiles the finder; many that begin at once on a busy file server take a while.
 SECONDS_TO_PREPARE = 300.0
-
-
-class StalePedestalWarning(UserWarning):
-    """The pedestal does not fit the frames: clusters are lost or made up."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +133,13 @@ def _execute(
         on_notice(notice)
     on_step(f"training the pedestal on {prepared.pedestal}")
     trained = train_pedestal(
-        prepared.pedestal, options.parameters.n_samples, client, run_id, watch, masked_in(prepared)
+        prepared.pedestal,
+        options.parameters.n_samples,
+        client,
+        run_id,
+        watch,
+        masked_in(prepared),
+        options.parameters.common_mode,
     )
     warn_of_wrong_darks(prepared, trained)
     pedestal = trained.pedestal
@@ -160,6 +158,7 @@ def _execute(
         pedestal=pedestal,
         pixel_mask=prepared.pixel_mask,
         block_bytes=BLOCK_BYTES,
+        chains=chain_options(prepared),
         chain_folder=str(journal_folder(out)) if options.tracking == "chain" else None,
     )
     workers = watch.n_threads
@@ -198,14 +197,14 @@ def _execute(
         digest = _digest(counts)
         nbytes, stored_bytes = bytes_written(out, layout, [count.n_clusters for count in counts])
         written = Writing(record.write_seconds, record.write_ended, nbytes, stored_bytes)
-        write_tables(out, counts, written, run_id=run_id)
+        write_tables(out, counts, written, layout.frame_shape, run_id=run_id)
         finish_dataset(out, layout, record.n_clusters, {"digest": digest}, run_id=run_id)
         missing = tuple(count for count in counts if count.status is not FrameStatus.OK)
         if not missing:
             remove_journal(out)
         seconds = time.perf_counter() - submitted
     summary = _summary(counts, record, beginning.left, workers, seconds, submitted - began)
-    _warn_if_stale(counts, prepared, pedestal)
+    warn_of_pedestal(counts, prepared, int((pedestal.noise > 0).sum()))
     return RunResult(out, summary, digest, missing)
 
 
@@ -232,7 +231,10 @@ def _attributes(prepared: PreparedRun) -> dict[str, Any]:
         "n_sigma": options.parameters.n_sigma,
         "n_samples": options.parameters.n_samples,
         "noise": options.parameters.noise,
+        "common_mode": str(options.parameters.common_mode or "off"),
         "tracking": options.tracking,
+        "warmup": options.warmup,
+        "recentre": options.recentre,
         "pedestal": redacted(str(prepared.pedestal)),
         "archive": redacted(prepared.archive.address.path),
         "archive_fingerprint": prepared.archive.fingerprint,
@@ -272,6 +274,11 @@ def _summary(
         movement=_largest([count.movement for count in counts]),
         offset=_largest([count.offset.median for count in counts]),
         pixels_off=_largest([count.offset.pixels_off for count in counts]),
+        from_darks=_largest([count.health.from_darks.median for count in counts]),
+        seldom_updated=_largest([count.health.seldom_updated for count in counts]),
+        often_firing=max((count.health.often_firing for count in counts), default=0),
+        often_blind=max((count.health.often_blind for count in counts), default=0),
+        hot=max((count.health.hot for count in counts), default=0),
         frames_lost=sum(count.batch.n_frames for count in counts if count.status is not FrameStatus.OK),
         frames_kept=sum(count.batch.n_frames for count in left.kept.values()),
     )
@@ -298,29 +305,3 @@ def _already_complete(out: str, prepared: PreparedRun, workers: int, startup_sec
 def _largest(values: list[float]) -> float:
     """The value of the largest size, with its sign."""
     return max((value for value in values if math.isfinite(value)), key=abs, default=math.nan)
-
-
-def _warn_if_stale(counts: list[BatchCount], prepared: PreparedRun, pedestal: Pedestal) -> None:
-    rows, columns = prepared.options.parameters.cluster_size
-    n_pixels = int((pedestal.noise > 0).sum())
-    # The window's sum is off by area · offset, and its threshold is n_sigma · √area noise widths.
-    tolerable = Offset(1 / math.sqrt(rows * columns), SHARE_OF_BAD_PIXELS)
-
-    def is_stale(count: BatchCount) -> bool:
-        chance = offset_by_chance(count.batch.n_frames, n_pixels)
-        return (
-            abs(count.offset.median) > tolerable.median + chance.median
-            or count.offset.pixels_off > tolerable.pixels_off + chance.pixels_off
-        )
-
-    stale = [count for count in counts if is_stale(count)]
-    if stale:
-        worst = max(stale, key=lambda count: abs(count.offset.median))
-        warnings.warn(
-            f"the pedestal ({prepared.pedestal}) does not fit {len(stale)} of {len(counts)} batches; in the worst, "
-            f"{worst.batch}, the median pixel is {worst.offset.median:+.2f} noise widths off and "
-            f"{worst.offset.pixels_off:.1%} of all are off by more than one: clusters are lost or made up there; give "
-            "newer darks with --pedestal, or --pedestal first:N",
-            StalePedestalWarning,
-            stacklevel=3,
-        )

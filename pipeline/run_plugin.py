@@ -10,9 +10,10 @@ import numpy.typing as npt
 from distributed import Worker, WorkerPlugin, get_worker
 
 from cluster_store import ClusterWriter, DatasetLayout, FrameStatus
-from finder import Finder, FinderParameters, Pedestal, open_finder
+from finder import Finder, FinderParameters, Pedestal, open_finder, recentred
 from finder.offset import lower_median
 from frame_archive import ArchiveAddress, FrameArchive
+from pipeline.chain_start import ChainOptions
 from pipeline.chain_states import ChainStart, ChainStates
 from pipeline.faults import writing
 from pipeline.plan import Batch
@@ -32,6 +33,7 @@ class RunSetup:
         pedestal: The trained pedestal, from which every batch starts.
         pixel_mask: NeXus bits (y, x), or None.
         block_bytes: The most bytes of frames to read at a time, if the archive's chunks allow.
+        chains: How chains start, and whether frames move their pedestal.
         chain_folder: Where the pedestal after each batch is kept for the next; None where none starts from another.
     """
 
@@ -44,6 +46,7 @@ class RunSetup:
     pedestal: Pedestal
     pixel_mask: npt.NDArray[np.integer[Any]] | None
     block_bytes: int
+    chains: ChainOptions
     chain_folder: str | None = None
 
 
@@ -66,8 +69,12 @@ class RunPlugin(WorkerPlugin):
         self.writer = ClusterWriter(self.run.dataset, self.run.layout, self.run.run_id)
         # One frame now, so that what has to be compiled is compiled before the first batch.
         frame = np.zeros((1, *self.archive.frame_shape), self.archive.dtype)
-        self.finder.find(frame, self.run.pedestal)
+        chain = self.finder.chain(self.run.pedestal, tracking=self.run.chains.follows)
+        chain.find(frame)
+        _ = chain.activity
         lower_median(frame)
+        if self.run.chains.recentre:
+            recentred(self.run.pedestal, frame, common_mode=self.run.parameters.common_mode)
 
     def start_of(self, start: ChainStart | None) -> Pedestal:
         """The pedestal that a batch starts from."""

@@ -13,6 +13,7 @@ import xarray as xr
 
 from cluster_store import DatasetLayout, FrameStatus, stored_chunks, write_table
 from cluster_store.schema import cluster_variables
+from pipeline.pedestal_table import pedestal_table
 from pipeline.plan import rows_written
 from pipeline.reports import BatchCount
 
@@ -38,17 +39,20 @@ class Writing:
     stored_bytes: Sequence[int]
 
 
-def write_tables(out: str, counts: Sequence[BatchCount], written: Writing, *, run_id: str) -> None:
+def write_tables(
+    out: str, counts: Sequence[BatchCount], written: Writing, frame_shape: tuple[int, int], *, run_id: str
+) -> None:
     """Write the groups ``batches`` and ``pedestal``.
 
     Args:
         out: The dataset.
         counts: What is known of each batch, in order.
         written: What was written of each.
+        frame_shape: (y, x).
         run_id: The run that the dataset has to be of.
     """
     write_table(out, "batches", _batches(counts, written), run_id=run_id)
-    write_table(out, "pedestal", _pedestal(counts), run_id=run_id)
+    write_table(out, "pedestal", pedestal_table(counts, frame_shape), run_id=run_id)
 
 
 def bytes_written(out: str, layout: DatasetLayout, n_clusters: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -115,29 +119,4 @@ def _batches(counts: Sequence[BatchCount], written: Writing) -> xr.Dataset:
             ),
         },
         attrs={"worker_names": names, "skipped": skipped[:_CAUSES_KEPT]},
-    )
-
-
-def _pedestal(counts: Sequence[BatchCount]) -> xr.Dataset:
-    return xr.Dataset(
-        {
-            "movement": _column(
-                [c.movement for c in counts],
-                "f8",
-                long_name="movement of the pedestal within the batch, median over pixels",
-                units="noise widths",
-            ),
-            "offset": _column(
-                [c.offset.median for c in counts],
-                "f8",
-                long_name="offset of the frames from the pedestal before the batch, median over pixels",
-                units="noise widths",
-            ),
-            "pixels_off": _column(
-                [c.offset.pixels_off for c in counts],
-                "f8",
-                long_name="share of pixels more than one noise width off before the batch",
-                units="1",
-            ),
-        }
     )

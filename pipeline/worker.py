@@ -32,12 +32,14 @@ from cluster_store import FrameStatus
 from finder import Pedestal, rounded
 from finder.offset import Offset, OffsetMeter
 from frame_archive import ArchiveError, ReadUse
+from pipeline.chain_start import chain_blocks
 from pipeline.chain_states import ChainStart
 from pipeline.faults import reading_frames, writing
 from pipeline.found import ClusterRows, Edges, FoundBatch, narrowed
+from pipeline.pedestal_health import PedestalHealth
 from pipeline.plan import Batch, RowSpan
 from pipeline.reports import BatchCount, BatchWrite
-from pipeline.run_plugin import plugin_of
+from pipeline.run_plugin import RunPlugin, plugin_of
 
 
 @dataclass(frozen=True)
@@ -65,35 +67,37 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
     began, faults = time.time(), _minor_faults()
     clock, use = _StageClock(), ReadUse()
     pedestal = plugin.start_of(start)
-    chain = plugin.finder.chain(pedestal)
-    offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask)
-    buffer = np.empty((0, *archive.frame_shape), archive.dtype)
+    offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask, run.parameters.common_mode)
     blocks: list[ClusterRows] = []
     clusters_in_frame = np.zeros(batch.n_frames, np.uint32)
     digest = _ClusterDigest()
+    first_read = run.chains.first_of(batch)
     with reading_frames():
         # Before the first frame is read: a file that is written meanwhile will have another.
         stamp = archive.stamp(batch.start, batch.stop)
-    for begin, end in archive.blocks(batch.start, batch.stop, max_bytes=run.block_bytes):
-        if end - begin > len(buffer):
-            buffer = np.empty((end - begin, *archive.frame_shape), archive.dtype)
-        frames = buffer[: end - begin]
-        with clock.stage("read"), reading_frames():
-            archive.read(begin, end, frames, use)
+    read = _frames_read(plugin, first_read, batch, clock, use)
+    for block in chain_blocks(read, plugin.finder, pedestal, run.chains):
         with clock.stage("find"):
-            offset.add(frames)
-            found = chain.find(frames)
-            first = begin - batch.start
-            clusters_in_frame[first : first + len(frames)] = found.n_clusters
+            if block.first < batch.start:
+                block.chain.update(block.frames)
+                continue
+            if block.first == batch.start:
+                # What the batch begins with; a warm-up has moved it from where it was.
+                begins_with = block.chain.pedestal
+            offset.add(block.frames)
+            found = block.chain.find(block.frames)
+            first = block.first - batch.start
+            clusters_in_frame[first : first + len(block.frames)] = found.n_clusters
             signal = rounded(found.signal, np.dtype(run.layout.signal_dtype))
             digest.add(y=found.y, x=found.x, signal=signal)
             # Frames are counted along the dataset.
-            frame_index = found.frame_index + np.uint32(begin - run.layout.first_frame)
+            frame_index = found.frame_index + np.uint32(block.first - run.layout.first_frame)
             blocks.append(ClusterRows(frame_index, found.y, found.x, narrowed(signal)))
     with clock.stage("find"):
-        movement = pedestal_movement(pedestal, chain.pedestal)
-        before = offset.offset()
-    state = plugin.keep_state(batch, chain.pedestal)
+        movement = pedestal_movement(begins_with, block.chain.pedestal)
+        before = offset.offset(begins_with)
+        health = PedestalHealth.of(block.chain.activity, offset.offset(), offset.common_movement())
+    state = plugin.keep_state(batch, block.chain.pedestal)
     clusters = FoundBatch(blocks, template=blocks[0][:0])
     count = BatchCount(
         batch=batch,
@@ -104,17 +108,36 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         ended=time.time(),
         read_seconds=clock.seconds["read"],
         decode_seconds=math.nan if use.together_seconds else use.decode_seconds,
-        read_bytes=batch.n_frames * archive.frame_nbytes,
-        stored_bytes=archive.stored_bytes(batch.start, batch.stop) if use.together_seconds else use.stored_bytes,
+        read_bytes=(batch.stop - first_read) * archive.frame_nbytes,
+        stored_bytes=archive.stored_bytes(first_read, batch.stop) if use.together_seconds else use.stored_bytes,
         find_seconds=clock.seconds["find"],
         minor_faults=_minor_faults() - faults,
         movement=movement,
         offset=before,
+        health=health,
         digest=digest.hexdigest(clusters_in_frame),
         stamp=stamp,
         state=state,
     )
     return _Found(clusters, clusters_in_frame, count)
+
+
+def _frames_read(
+    plugin: RunPlugin, first: int, batch: Batch, clock: _StageClock, use: ReadUse
+) -> Iterator[tuple[int, npt.NDArray[np.integer[Any]]]]:
+    """The frames from `first` to the batch's end, in blocks that begin anew with the batch, in one buffer."""
+    archive, block_bytes = plugin.archive, plugin.run.block_bytes
+    buffer = np.empty((0, *archive.frame_shape), archive.dtype)
+    for begin, end in ((first, batch.start), (batch.start, batch.stop)):
+        if begin == end:
+            continue
+        for start, stop in archive.blocks(begin, end, max_bytes=block_bytes):
+            if stop - start > len(buffer):
+                buffer = np.empty((stop - start, *archive.frame_shape), archive.dtype)
+            frames = buffer[: stop - start]
+            with clock.stage("read"), reading_frames():
+                archive.read(start, stop, frames, use)
+            yield start, frames
 
 
 def count_batch(run_id: str, found: _Found) -> BatchCount:

@@ -59,6 +59,11 @@ class ThroughputSummary:
         offset: The pedestal's offset before a batch, median over pixels, in noise widths: of the batch where its size
             is largest.
         pixels_off: Share of pixels more than one noise width off before a batch: of the batch where it is largest.
+        from_darks: As `offset`, from the trained pedestal: before warm-up and recentring.
+        seldom_updated: Share of pixels updated in fewer than half of a batch's frames, at most.
+        often_firing: Pixels with a window above the threshold in more than 1 % of a batch's frames, at most.
+        often_blind: Likewise pixels far below their pedestal.
+        hot: Likewise pixels that are a cluster's centre, unlike their neighbours.
         frames_lost: Frames that are not in the dataset because they could not be read or processed.
         frames_kept: Frames that an earlier run had gone through, in the dataset beside the others.
     """
@@ -73,6 +78,11 @@ class ThroughputSummary:
     movement: float
     offset: float
     pixels_off: float
+    from_darks: float = math.nan
+    seldom_updated: float = math.nan
+    often_firing: int = 0
+    often_blind: int = 0
+    hot: int = 0
     frames_lost: int = 0
     frames_kept: int = 0
 

@@ -30,6 +30,7 @@ PARAMETERS = (
     "tracking",
     "warmup",
     "recentre",
+    "common_mode",
     "batch_size",
     "signal_dtype",
     "pedestal",

@@ -6,6 +6,8 @@ import re
 
 import click
 
+from finder import CommonMode
+
 
 def size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, int]:
     """Rows and columns, as in ``3x3``."""
@@ -13,6 +15,16 @@ def size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, in
     if match is None:
         raise click.BadParameter(f"{text!r} is not rows x columns, such as 3x3", ctx, param)
     return int(match[1]), int(match[2])
+
+
+def common_mode(ctx: click.Context, param: click.Parameter, text: str) -> CommonMode | None:
+    """What moves together, as in ``row``; None for ``off``."""
+    if text == "off":
+        return None
+    try:
+        return CommonMode.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
 
 
 def frame_range(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int | None, int | None]:

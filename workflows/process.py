@@ -22,15 +22,9 @@ from pipeline.sizing import fit_to_memory
 from workflows.command_line import ExitCode, configure_logging, run
 from workflows.dry_run import dry_run
 from workflows.interruptions import Interruption, interruptions
-from workflows.option_values import frame_range, size
+from workflows.option_values import common_mode, frame_range, size
 from workflows.progress import RunProgress
 from workflows.run_table import as_json, print_result
-
-# Options that have their place and are not there yet: each is refused when it asks for more than what happens anyway.
-LATER = {
-    "warmup": (0, "--warmup: this version has no warm-up yet; leave it out"),
-    "recentre": (0, "--recentre: this version can't move the pedestal before a batch yet; leave it out"),
-}
 
 
 @click.command(name="process")
@@ -78,10 +72,32 @@ LATER = {
     type=click.Choice(["batch", "chain", "off"]),
     default="batch",
     show_default=True,
-    help="Start each batch from the trained pedestal, or where the last one ended.  (off: not yet)",
+    help="Start each batch from the trained pedestal, or where the last one ended; off keeps that of the darks.",
 )
-@click.option("--warmup", type=int, default=0, show_default=True, metavar="W", help="(not yet)")
-@click.option("--recentre", type=int, default=0, show_default=True, metavar="K", help="(not yet)")
+@click.option(
+    "--warmup",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="W",
+    help="Let the W frames before each batch move its pedestal first.",
+)
+@click.option(
+    "--recentre",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="K",
+    help="Move the pedestal to the first K frames of each batch before it begins.",
+)
+@click.option(
+    "--common-mode",
+    callback=common_mode,
+    default="off",
+    show_default=True,
+    metavar="row|column|tile:RxC|off",
+    help="Subtract what the pixels of a row, a column or a tile of R rows and C columns have in common.",
+)
 @click.option(
     "--pedestal",
     metavar="PATH|first:N",
@@ -129,9 +145,6 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
     """Find the photon clusters of the frames in ARCHIVE and write them as one xarray dataset."""
     began = time.perf_counter()
     configure_logging(options["verbose"])
-    for name, (ours, refusal) in LATER.items():
-        if options[name] != ours:
-            raise ValueError(refusal)
     config = _cluster_config(options)
     prepared = prepare(
         RunOptions(
@@ -141,11 +154,12 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
                 cluster_size=cluster_size,
                 n_samples=options["n_samples"],
                 noise=options["noise"],
+                common_mode=options["common_mode"],
             ),
             command=shlex.join(["photonflow", "process", *_arguments()]),
             **{name: options[name] for name in ("out", "batch_size", "frames_path", "missing_chunks", "pedestal")},
             **{name: options[name] for name in ("mask", "signal_dtype", "overwrite")},
-            **{name: options[name] for name in ("tracking", "on_bad_batch", "resume")},
+            **{name: options[name] for name in ("tracking", "warmup", "recentre", "on_bad_batch", "resume")},
             frames=options["frames"],
         )
     )

@@ -99,6 +99,12 @@ def _totals(summary: ThroughputSummary) -> Table:
     totals.add_row("frames/s", _number(summary.frames_a_second, ",.0f"), "")
     totals.add_row("pedestal off", _number(summary.offset, "+.3f"), "noise widths before a batch, at worst")
     totals.add_row("pixels off", _number(summary.pixels_off, ".2%"), "by more than one noise width, at worst")
+    if summary.from_darks != summary.offset:
+        totals.add_row("darks off", _number(summary.from_darks, "+.3f"), "noise widths, before they were moved")
+    totals.add_row("pixels starved", _number(summary.seldom_updated, ".2%"), "updated in fewer than half of the frames")
+    totals.add_row("pixels firing", f"{summary.often_firing:,}", "in more than 1 % of a batch's frames")
+    totals.add_row("pixels blind", f"{summary.often_blind:,}", "in more than 1 % of a batch's frames")
+    totals.add_row("hot pixels", f"{summary.hot:,}", "centres as often, unlike their neighbours")
     totals.add_row("pedestal moved", _number(summary.movement, "+.3f"), "noise widths within a batch, at most")
     return totals
 

@@ -194,9 +194,8 @@ class TestParameters:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ["--tracking", "off"],
-            ["--warmup", "100"],
-            ["--recentre", "64"],
+            ["--warmup", "100", "--tracking", "off"],
+            ["--recentre", "64", "--tracking", "chain"],
         ],
     )
     def test_what_is_not_there_yet_is_refused_and_not_ignored(self, photonflow, archive, arguments):
