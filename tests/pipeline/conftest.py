@@ -64,7 +64,15 @@ def make_archive(tmp_path):
     """Make an archive of seeded noise with photons shared by four pixels."""
 
     def make(
-        n_frames=97, shape=(20, 30), photons=5.0, n_dark=120, name="a.zarr", dtype=np.uint16, seed=1, **creation
+        n_frames=97,
+        shape=(20, 30),
+        photons=5.0,
+        n_dark=120,
+        name="a.zarr",
+        dtype=np.uint16,
+        seed=1,
+        change=None,
+        **creation,
     ) -> MadeArchive:
         rng = np.random.default_rng(seed)
         mean = rng.normal(200 if np.dtype(dtype).itemsize == 1 else 4600, 10, shape) * (
@@ -82,6 +90,8 @@ def make_archive(tmp_path):
             return np.clip(np.rint(values), 0, np.iinfo(dtype).max).astype(dtype)
 
         dark, frames = expose(n_dark, 0), expose(n_frames, photons)
+        if change is not None:
+            change(frames)
         path = str(tmp_path / name)
         writer = create_archive(path, shape=frames.shape, dtype=frames.dtype, n_dark=n_dark, **creation)
         if n_dark:
