@@ -71,6 +71,8 @@ class RunProgress:
     frames_total: int
     clusters: int
     batches: int
+    offset: float = math.nan
+    """Of the pedestal before the batch that was last found, median over pixels, in noise widths."""
 
 
 class RunRecord:
@@ -280,7 +282,9 @@ class Submission:
         )
         record = self._record
         self._on_progress(
-            RunProgress(record.frames_found, self._plan.n_frames, record.n_clusters, record.batches_found)
+            RunProgress(
+                record.frames_found, self._plan.n_frames, record.n_clusters, record.batches_found, count.offset.median
+            )
         )
 
     def _place_batches(self) -> None:

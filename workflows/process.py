@@ -236,7 +236,7 @@ def _run(
                 prepared,
                 client,
                 on_step=progress.step,
-                on_progress=lambda done: progress.update(done.frames, done.clusters),
+                on_progress=lambda done: progress.update(done.frames, done.clusters, done.offset),
                 began=began,
                 patience=patience,
                 should_stop=should_stop,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from contextlib import suppress
@@ -73,10 +74,10 @@ class RunProgress:
         """Print a line that stays, whether progress is shown or not."""
         self._line(text)
 
-    def update(self, frames_done: int, clusters_done: int | None = None) -> None:
-        """Say how many frames of the whole run are done, and how many clusters they held."""
+    def update(self, frames_done: int, clusters_done: int | None = None, offset: float = math.nan) -> None:
+        """Say how many frames are done, how many clusters they held, how far the pedestal was off (noise widths)."""
         before, self._frames = self._frames, frames_done
-        figures = self._figures(frames_done, clusters_done)
+        figures = self._figures(frames_done, clusters_done, offset)
         self._progress.update(self._task, completed=frames_done, figures=figures)
         if self._enabled and not self._live and frames_done > before and self._is_due(before, frames_done):
             self._line(figures)
@@ -85,7 +86,7 @@ class RunProgress:
         tenth = done * _PLAIN_LINES // max(self._total, 1) > before * _PLAIN_LINES // max(self._total, 1)
         return tenth or time.monotonic() - self._last_line > _LONGEST_SILENCE
 
-    def _figures(self, frames: int, clusters: int | None) -> str:
+    def _figures(self, frames: int, clusters: int | None, offset: float) -> str:
         parts = [f"{frames:,} of {self._total:,} frames"]
         seconds = time.monotonic() - self._began
         if frames > 0 and seconds > 0:
@@ -95,6 +96,8 @@ class RunProgress:
             # Last, because a narrow terminal cuts the end off.
             if clusters is not None:
                 parts.append(f"{clusters / seconds / 1e6:.2f} M clusters/s")
+            if math.isfinite(offset):
+                parts.append(f"pedestal {offset:+.2f} σ")
         return ", ".join(parts)
 
     def _line(self, text: str) -> None:
