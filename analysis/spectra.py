@@ -1,5 +1,6 @@
 """How often each energy occurs: over all clusters, over regions of the detector, over time, in every pixel."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -57,7 +58,7 @@ def spectrum(energies: Energies, binning: Binning, groups: Groups | None, keep: 
         chosen = [keep.astype(np.int64) - 1]
     width = len(binning) + 3
     if n_groups * width <= _COUNTS_OF_A_BLOCK:
-        function = partial(_counted, energies, binning, n_groups)
+        function = partial(_counted, energies.function, len(energies.columns), binning, n_groups)
         counts = add_up(function, n_groups * width, [*energies.columns, *chosen]).reshape(n_groups, width)
     else:
         counts = np.zeros((n_groups, width), np.uint32)
@@ -112,10 +113,16 @@ def _at(lookup: npt.NDArray[np.int64], y: npt.NDArray[Any], x: npt.NDArray[Any])
     return np.asarray(lookup[y, x])
 
 
-def _counted(energies: Energies, binning: Binning, n_groups: int, *columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    n = len(energies.columns)
+def _counted(
+    energies: Callable[..., npt.NDArray[np.float64]],
+    n_columns: int,
+    binning: Binning,
+    n_groups: int,
+    *columns: npt.NDArray[Any],
+) -> npt.NDArray[np.int64]:
     counts = np.zeros((n_groups, len(binning) + 3), np.int64)
-    binning.count(counts, energies.function(*columns[:n]), columns[n] if len(columns) > n else None)
+    group = columns[n_columns] if len(columns) > n_columns else None
+    binning.count(counts, energies(*columns[:n_columns]), group)
     return counts.reshape(-1)
 
 

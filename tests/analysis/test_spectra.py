@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from distributed import Client
 
 import analysis
 
@@ -111,3 +112,12 @@ def test_the_peak_of_a_range_is_not_the_highest_of_all(make_photons):
 def test_counts_that_only_rise_have_no_peak(loaded):
     with pytest.raises(ValueError, match="no peak"):
         loaded.photons.peak(bins=50, range=(650, 760))
+
+
+def test_the_workers_of_a_cluster_count_the_same(stored, loaded):
+    spectrum = loaded.photons.noise_cuts(3, 20.0).isolated(2).spectrum(50, (600, 1000))
+    with Client(n_workers=1, threads_per_worker=1, dashboard_address=None):
+        found = stored.photons.noise_cuts(3, 20.0).isolated(2).spectrum(50, (600, 1000))
+        image = stored.photons.eta_histogram(bins=20)
+    xr.testing.assert_identical(found, spectrum)
+    xr.testing.assert_identical(image, loaded.photons.eta_histogram(bins=20))
