@@ -21,8 +21,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -44,6 +45,10 @@ class Account:
     clusters_compared: int = 0
     clusters_lost: int = 0
     faults: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The account as JSON has it."""
+        return vars(self) | {"trials": dict(self.trials), "kills_survived": dict(self.kills_survived)}
 
 
 class Soak:
@@ -283,7 +288,7 @@ def main() -> None:
                 soak.trouble()[name]()
                 if time.monotonic() - began > arguments.seconds or soak.account.faults:
                     break
-        account = asdict(soak.account) | {"seconds": round(time.monotonic() - began), "seed": arguments.seed}
+        account = soak.account.as_dict() | {"seconds": round(time.monotonic() - began), "seed": arguments.seed}
     if arguments.json:
         arguments.json.write_text(json.dumps(account, indent=2) + "\n")
     print(json.dumps(account, indent=2))
