@@ -53,4 +53,10 @@ def _plain_options(options: RunOptions) -> dict[str, Any]:
     parameters["common_mode"] = str(options.parameters.common_mode or "off")
     named = parameters | {name: getattr(options, name) for name in OF_THE_RESULT}
     # As they come back from JSON.
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
+    return {name: _plain(value) for name, value in named.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
