@@ -10,6 +10,7 @@ import xarray as xr
 
 import analysis
 from analysis.peaks import fit_peak_on_shelf
+from workflows.pedestal_pictures import pedestal_over_run
 from workflows.pictures import new_figure, picture_path, pixel_map, save, whole_ticks
 
 if TYPE_CHECKING:
@@ -42,10 +43,21 @@ def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dat
         "hit_map": None if hits is None else _hit_map(hits, n, clusters.sizes["frame"]),
         "spectrum": None if spectrum is None else _spectrum(spectrum, n, (rows, columns)),
         "rate": _rate(clusters),
+        "pedestal": _pedestal(path, (rows, columns)),
     }
     return [
         save(figure, picture_path(folder, path, name), origin) for name, figure in figures.items() if figure is not None
     ]
+
+
+def _pedestal(path: str, window: tuple[int, int]) -> Figure | None:
+    try:
+        table, batches = (xr.open_zarr(path, group=name) for name in ("pedestal", "batches"))
+    except (FileNotFoundError, KeyError):
+        return None
+    if "first_frame" not in batches:
+        return None
+    return pedestal_over_run(table.load(), batches["first_frame"].to_numpy(), window)
 
 
 def n_clusters(clusters: xr.Dataset) -> int:
