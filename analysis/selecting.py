@@ -184,7 +184,10 @@ class Selection:
         return other
 
     def kept(self) -> xr.DataArray:
-        """Which clusters of the dataset the filters keep, bool (cluster); lazy when the dataset is."""
+        """Which clusters of the dataset the filters keep, bool (cluster); lazy when the dataset is.
+
+        xarray selects with it once it is computed: `ds.isel(cluster=selection.kept().compute())`.
+        """
         if self._keep is None:
             return xr.DataArray(np.ones(self._with().sizes["cluster"], bool), dims="cluster", name="kept")
         return self._keep.rename("kept").assign_attrs(long_name="kept by the filters")

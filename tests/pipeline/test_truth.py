@@ -66,7 +66,7 @@ def test_at_least_99_percent_of_isolated_photons_are_found_within_one_pixel(run)
 def test_the_k_alpha_peak_of_isolated_clusters_stands_within_1_percent_of_its_energy(run):
     archive, clusters = run
     gain = float(np.mean(archive["truth"]["gain"][...]))
-    alone = clusters.isel(cluster=clusters.photons.isolated(4).kept())
+    alone = clusters.photons.isolated(4).dataset()
     assert alone.photons.peak(bins=240, range=(0, 1200)).position == pytest.approx(8.048 * gain, rel=0.01)
 
 
