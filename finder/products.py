@@ -96,6 +96,14 @@ class ProductOptions:
             raise ValueError(f"eta bins are {self.eta_bins}; they must be 1 to 4096")
         object.__setattr__(self, "names", tuple(name for name in PRODUCTS if name in self.names))
 
+    def in_words(self) -> str:
+        """What is counted, and in which bins: the same words for the same counts."""
+        bins = {
+            "spectrum": f" {self.spectrum.low}:{self.spectrum.high}:{self.spectrum.width} ADU",
+            "eta": f" in {self.eta_bins} bins",
+        }
+        return ", ".join(f"{name}{bins.get(name, '')}" for name in self.names)
+
 
 @dataclass(frozen=True, eq=False)
 class Products:

@@ -12,9 +12,10 @@ import zarr
 from distributed import Client, as_completed
 
 from cluster_store import (
+    FrameStatus,
     create_dataset,
     dataset_status,
-    open_clusters,
+    open_dataset,
     remove_rows,
     reopen_dataset,
     stored_chunks,
@@ -27,7 +28,8 @@ from pipeline.errors import ResumeError, RunStoppedError
 from pipeline.journal import RunHeader, RunJournal, journal_folder, read_counts, read_header
 from pipeline.made_from import differences
 from pipeline.preparation import PreparedRun
-from pipeline.remaining import Remaining, remaining, skipped, with_chain_starts
+from pipeline.products import ProductTotals
+from pipeline.remaining import Remaining, remaining, skipped, with_chain_starts, with_products
 from pipeline.reports import BatchCount
 from pipeline.worker import find_batch, report_batch
 
@@ -41,6 +43,7 @@ class Beginning:
     Args:
         journal: Its journal.
         left: What is to be done.
+        totals: What was counted of the batches of an earlier run; at first nothing.
         expected: What the journal says of batches that have to be found again although later rows are there already.
         skipped: Batches that an earlier run skipped, and that may be tried again.
         is_complete: There is nothing to be done: the dataset is complete, with all its chunks.
@@ -48,6 +51,7 @@ class Beginning:
 
     journal: RunJournal
     left: Remaining
+    totals: ProductTotals
     expected: Mapping[int, BatchCount] = field(default_factory=dict)
     skipped: tuple[BatchCount, ...] = ()
     is_complete: bool = False
@@ -79,7 +83,7 @@ def begin_anew(
     write_pedestal(prepared.out, pedestal, run_id=run_id)
     ChainStates(journal.folder).keep_only(())
     journal.mark_created()
-    return Beginning(journal, Remaining({}, range(len(prepared.plan)), 0))
+    return Beginning(journal, Remaining({}, range(len(prepared.plan)), 0), _totals(prepared, journal.header))
 
 
 def begin_again(
@@ -108,9 +112,11 @@ def begin_again(
     if not header.created or of_dataset == header.replaces:
         return None
     require_same_archive(prepared, counts)
-    left, expected = _left(prepared, counts)
+    totals = _totals(prepared, header)
+    totals.load(_found(counts))
+    left, expected = _left(prepared, counts, totals)
     if not skipped(left.kept) and _is_whole(prepared):
-        return Beginning(RunJournal(out, header), left, is_complete=True)
+        return Beginning(RunJournal(out, header), left, totals, is_complete=True)
     logger.info("%s: %d of %d batches are to be found", out, len(left.to_find), len(plan))
     # The journal knows of both runs before the dataset is the new one's.
     header = replace(header, run_ids=(*header.run_ids, run_id))
@@ -118,7 +124,7 @@ def begin_again(
     reopen_dataset(out, prepared.layout, attributes, run_id=run_id)
     # What holds rows that the journal doesn't know of says nothing, and must not be taken for done later.
     remove_rows(out, left.n_chunks, run_id=run_id)
-    return Beginning(journal, left, expected, tuple(skipped(left.kept)))
+    return Beginning(journal, left, totals, expected, tuple(skipped(left.kept)))
 
 
 def begin_where_skipped(
@@ -129,12 +135,17 @@ def begin_where_skipped(
     if first is None:
         return beginning
     counts = {k: count for k, count in {**beginning.left.kept, **beginning.expected}.items() if k < first}
+    totals = beginning.totals
+    if not totals.batches <= _found(counts):
+        # What comes after the batch may come to something else, and nothing can be taken out of a sum.
+        totals.clear()
+        totals.save()
     n_rows = sum(count.n_clusters for count in counts.values())
     # The rows first: if the run ends here, the journal still says that the batch was skipped.
     remove_rows(prepared.out, n_rows // prepared.layout.rows_per_chunk, run_id=run_id)
     journal = RunJournal.begin(prepared.out, beginning.journal.header, [counts[k] for k in sorted(counts)])
-    left, expected = _left(prepared, counts)
-    return Beginning(journal, left, expected)
+    left, expected = _left(prepared, counts, totals)
+    return Beginning(journal, left, totals, expected)
 
 
 def require_same(out: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -181,7 +192,7 @@ def _is_whole(prepared: PreparedRun) -> bool:
     """Whether the dataset is complete and has all its chunks."""
     if dataset_status(prepared.out) != "complete":
         return False
-    n_rows = open_clusters(prepared.out).sizes["cluster"]
+    n_rows = open_dataset(prepared.out).sizes.get("cluster", 0)
     chunks = stored_chunks(prepared.out)
     rows = range(-(-n_rows // prepared.layout.rows_per_chunk))
     return set(rows) <= chunks.rows.keys() and set(range(len(prepared.plan))) <= chunks.frames.keys()
@@ -193,15 +204,33 @@ def _may_replace(out: str, of_dataset: str) -> bool:
     return header is not None and not header.created and of_dataset in (*header.run_ids, header.replaces)
 
 
-def _left(prepared: PreparedRun, counts: Mapping[int, BatchCount]) -> tuple[Remaining, dict[int, BatchCount]]:
+def _totals(prepared: PreparedRun, header: RunHeader) -> ProductTotals:
+    """The sum of the run that began with the journal's first; empty, until it is loaded."""
+    folder, origin = journal_folder(prepared.out), header.run_ids[0]
+    return ProductTotals(prepared.options.products, prepared.archive.frame_shape, folder, origin)
+
+
+def _found(counts: Mapping[int, BatchCount]) -> set[int]:
+    return {k for k, count in counts.items() if count.status is FrameStatus.OK}
+
+
+def _left(
+    prepared: PreparedRun, counts: Mapping[int, BatchCount], totals: ProductTotals
+) -> tuple[Remaining, dict[int, BatchCount]]:
     plan, layout = prepared.plan, prepared.layout
     chunks = stored_chunks(prepared.out)
-    left = remaining(plan, counts, layout.rows_per_chunk, chunks.rows, chunks.frames)
+    # Without a list no row has to be there.
+    rows_of = counts if layout.cluster_list else {k: replace(count, n_clusters=0) for k, count in counts.items()}
+    left = remaining(plan, rows_of, layout.rows_per_chunk, chunks.rows, chunks.frames)
+    left = replace(left, kept={k: counts[k] for k in left.kept})
+    if prepared.options.products.names:
+        left = with_products(left, totals.batches)
     if prepared.options.tracking == "chain":
         states = ChainStates(journal_folder(prepared.out))
         left = with_chain_starts(left, plan, states, prepared.options.parameters.n_samples)
     n_known = next((k for k in range(len(plan)) if k not in counts), len(plan))
-    return left, {k: counts[k] for k in left.to_find if k < n_known}
+    # A batch that is in the sum may no more come to something else than one whose rows have their places.
+    return left, {k: counts[k] for k in left.to_find if k < n_known or k in totals.batches}
 
 
 def _first_that_succeeds(

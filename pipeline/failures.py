@@ -15,7 +15,7 @@ from pipeline.deaths import DeathsByTask
 from pipeline.errors import BatchError, ClusterUnavailableError, OutputError, RunError
 from pipeline.faults import status_of
 from pipeline.plan import Batch
-from pipeline.reports import BatchCount, BatchWrite
+from pipeline.reports import BatchReport, BatchWrite
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Failure:
     cause: str
 
 
-def reported(future: Future[Any], watch: ClusterWatch) -> BatchCount | BatchWrite | None:
+def reported(future: Future[Any], watch: ClusterWatch) -> BatchReport | BatchWrite | None:
     """What a task that is done reports; None if it failed.
 
     Raises:
@@ -44,7 +44,7 @@ def reported(future: Future[Any], watch: ClusterWatch) -> BatchCount | BatchWrit
     if future.status != "finished":
         return None
     try:
-        report: BatchCount | BatchWrite = watch.report(future)
+        report: BatchReport | BatchWrite = watch.report(future)
     except KilledWorker:
         # Its worker ended after all, with the report, and so did those that made it anew.
         return None

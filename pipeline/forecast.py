@@ -66,6 +66,7 @@ def forecast(prepared: PreparedRun) -> Forecast:
     found = finder.find(frames, pedestal)
     clusters_a_frame = len(found) / len(frames)
     signal = narrowed(rounded(found.signal, np.dtype(prepared.layout.signal_dtype)))
+    is_listed = prepared.layout.cluster_list
     return Forecast(
         clusters_a_frame=clusters_a_frame,
         frames_tried=len(frames),
@@ -73,7 +74,7 @@ def forecast(prepared: PreparedRun) -> Forecast:
         dark_problems=problems_of_sample(prepared),
         read_bytes=archive.stored_bytes(plan.first_frame, plan.stop_frame),
         decoded_bytes=plan.n_frames * archive.frame_nbytes,
-        write_bytes=round(clusters_a_frame * plan.n_frames * _cluster_bytes(prepared, 4)),
+        write_bytes=round(clusters_a_frame * plan.n_frames * _cluster_bytes(prepared, 4)) if is_listed else 0,
         worker_bytes=worker_bytes(prepared, clusters_a_frame, signal.itemsize),
     )
 

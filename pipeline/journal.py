@@ -24,12 +24,15 @@ import xxhash
 
 from pipeline.faults import writing
 from pipeline.plan import BatchPlan
+from pipeline.products import FILE_NAME
 from pipeline.reports import BatchCount
 
 JOURNAL_VERSION = 1
 _KIND = "photonflow journal"
 _HEADER, _LINES = "run.json", "batches.log"
-_OURS = re.compile(rf"({re.escape(_HEADER)}|{re.escape(_LINES)}|state-\d+\.bin)(\.[0-9a-f]+\.partial)?")
+_OURS = re.compile(
+    rf"({re.escape(_HEADER)}|{re.escape(_LINES)}|state-\d+\.bin|{re.escape(FILE_NAME)})(\.[0-9a-f]+\.partial)?"
+)
 
 
 def journal_folder(out: str) -> Path:

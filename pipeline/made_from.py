@@ -52,6 +52,10 @@ def _plain_options(options: RunOptions) -> dict[str, Any]:
     }
     parameters["common_mode"] = str(options.parameters.common_mode or "off")
     named = parameters | {name: getattr(options, name) for name in OF_THE_RESULT}
+    if options.products.names:
+        named["products"] = options.products.in_words()
+    if not options.clusters:
+        named["clusters"] = "counted and not listed"
     # As they come back from JSON.
     return {name: _plain(value) for name, value in named.items()}
 

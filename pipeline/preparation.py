@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from cluster_store import DatasetLayout, dataset_status, require_replaceable
 from finder import FinderParameters, Pedestal, open_finder
+from finder.products import ProductCounter, ProductOptions
 from frame_archive import ArchiveAddress, FrameArchive, local_path
 from pipeline.chain_start import ChainOptions
 from pipeline.ownership import being_written, living_writer
@@ -45,6 +46,8 @@ class RunOptions:
         pedestal: See :func:`pipeline.pedestal_source.find_pedestal`.
         mask: See :func:`pipeline.pixel_masks.combined_mask`.
         signal_dtype: ``int32`` (rounded half away from zero) or ``float32``, in ADU.
+        products: What to count of the clusters, whether they are listed or not.
+        clusters: Whether to list the clusters.
         tracking: ``batch``: each batch starts from the trained pedestal. ``chain``: batches are found in order, each
             from where the last one ended. ``off``: every frame meets the trained pedestal.
         warmup: Frames before each batch that move its pedestal first, as many as the archive has.
@@ -66,6 +69,8 @@ class RunOptions:
     pedestal: str | Pedestal | None = None
     mask: str | npt.NDArray[Any] | None = None
     signal_dtype: str = "int32"
+    products: ProductOptions = field(default_factory=ProductOptions)
+    clusters: bool = True
     tracking: str = "batch"
     warmup: int = 0
     recentre: int = 0
@@ -135,6 +140,9 @@ def prepare(options: RunOptions) -> PreparedRun:
             f"{options.archive} is a cluster dataset already: `photonflow inspect` says what is in it; give `process` "
             "an archive of frames"
         )
+    if not options.clusters and not options.products.names:
+        raise ValueError("--no-clusters leaves nothing of the clusters: say what to count with --products")
+    ProductCounter(options.products, (1, 1), options.parameters.cluster_size)  # refuses windows that have no eta
     archive = ArchiveAddress(_absolute(options.archive), options.frames_path, options.missing_chunks).open()
     pixel_mask = combined_mask(options.mask, archive)
     finder = open_finder(options.backend, options.parameters, archive.frame_shape, pixel_mask)
@@ -150,6 +158,7 @@ def prepare(options: RunOptions) -> PreparedRun:
         frame_shape=archive.frame_shape,
         cluster_size=options.parameters.cluster_size,
         signal_dtype=options.signal_dtype,
+        cluster_list=options.clusters,
     )
     return PreparedRun(options, archive, out, plan, layout, pixel_mask, pedestal, finder.backend)
 

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
@@ -14,8 +14,9 @@ import numpy.typing as npt
 import xarray as xr
 from distributed import Client
 
-from cluster_store import open_clusters
+from cluster_store import open_dataset
 from finder import CommonMode, FinderParameters, Pedestal
+from finder.products import ProductName, ProductOptions, SpectrumBins
 from pipeline.cluster_watch import Patience
 from pipeline.clusters import ClusterConfig, open_cluster
 from pipeline.errors import ClusterUnavailableError
@@ -56,6 +57,10 @@ def process(
     common_mode: str | CommonMode | None = None,
     on_bad_batch: Literal["fail", "skip"] = "fail",
     resume: bool = False,
+    products: Sequence[ProductName] = (),
+    spectrum_bins: tuple[int, int, int] = (0, 16_384, 1),
+    eta_bins: int = 150,
+    clusters: bool = True,
     overwrite: bool = False,
     backend: str = "auto",
     cluster_timeout: float = 120.0,
@@ -90,6 +95,11 @@ def process(
         tracking: ``batch``: each batch starts from the trained pedestal. ``chain``: each where the last one ended.
         on_bad_batch: ``fail``: stop at the first batch that fails. ``skip``: mark its frames and go on.
         resume: Go on with what an earlier run left at ``out``; where there is nothing, begin.
+        products: What to count while clusters are found, of ``spectrum``, ``hitmap`` and ``eta``: the dataset's group
+            ``products`` (see :mod:`finder.products`).
+        spectrum_bins: Lowest energy, the end of the highest bin, and the bins' width, whole ADU.
+        eta_bins: Bins of eta along each axis.
+        clusters: False leaves the list of the clusters out, and with it most of the writing.
         overwrite: Replace an earlier output.
         backend: ``auto``, ``cpu`` or ``reference``.
         cluster_timeout: How long to wait for a scheduler that does not answer, or for a worker if there is none, in s.
@@ -99,7 +109,7 @@ def process(
 
     Returns:
         The dataset, opened from ``out``: ``signal`` (cluster, cluster_y, cluster_x), ``x``, ``y``, ``frame_index``
-        (cluster), ``n_clusters`` (frame).
+        (cluster), ``n_clusters`` (frame); without the list, what lies along ``frame``.
 
     Raises:
         ValueError: Bad input; the message says what, where, and what to do.
@@ -135,6 +145,8 @@ def process(
         recentre=recentre,
         on_bad_batch=on_bad_batch,
         resume=resume,
+        products=ProductOptions(tuple(products), SpectrumBins(*spectrum_bins), eta_bins),
+        clusters=clusters,
         overwrite=overwrite,
     )
     prepared = prepare(options)
@@ -153,7 +165,7 @@ def process(
             SkippedBatchesWarning,
             stacklevel=2,
         )
-    return open_clusters(result.out)
+    return open_dataset(result.out)
 
 
 def _open_cluster(prepared: PreparedRun, scheduler: str | None, cpus: int | None) -> AbstractContextManager[Client]:

@@ -11,7 +11,7 @@ import os
 import time
 import uuid
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class ProductTotals:
         self.clear()
 
     @property
-    def batches(self) -> Collection[int]:
+    def batches(self) -> Set[int]:
         """The batches that are in the sum."""
         return self._batches
 

@@ -61,6 +61,12 @@ def remaining(
     return Remaining({k: counts[k] for k in done}, to_find, n_chunks)
 
 
+def with_products(left: Remaining, counted: Collection[int]) -> Remaining:
+    """Add the batches that are done, and whose clusters are not counted in what was kept of the products."""
+    kept = {k: count for k, count in left.kept.items() if k in counted or count.status is not FrameStatus.OK}
+    return Remaining(kept, sorted({*left.to_find, *(left.kept.keys() - kept.keys())}), left.n_chunks)
+
+
 def with_chain_starts(left: Remaining, plan: BatchPlan, states: ChainStates, n_samples: int) -> Remaining:
     """Add the batches from which the chain has to be taken up again where the state before one to be found is gone."""
     kept = dict(left.kept)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from cluster_store import FrameStatus
 from finder.offset import Offset
+from finder.products import Products
 from pipeline.pedestal_health import PedestalHealth
 from pipeline.plan import Batch
 
@@ -57,6 +58,19 @@ class BatchCount:
     stamp: str = ""
     state: str = ""
     health: PedestalHealth = field(default_factory=PedestalHealth.unknown)
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """What the client learns of a batch, and what it adds up: unlike the count, too much to be kept for each batch.
+
+    Args:
+        count: What is known of the batch.
+        products: What was counted of its clusters; None where nothing was to be, or the batch was skipped.
+    """
+
+    count: BatchCount
+    products: Products | None = None
 
 
 @dataclass(frozen=True)

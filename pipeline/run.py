@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -16,7 +17,7 @@ import xxhash
 import zarr
 from distributed import Client
 
-from cluster_store import FrameStatus, finish_dataset, read_layout
+from cluster_store import FrameStatus, finish_dataset, read_layout, write_table
 from pipeline import provenance
 from pipeline.advice import what_is_left
 from pipeline.beginning import begin_again, begin_anew, begin_where_skipped, run_of_dataset
@@ -33,6 +34,7 @@ from pipeline.ownership import sole_writer
 from pipeline.pedestal_source import train_pedestal
 from pipeline.pedestal_warnings import warn_of_pedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun, chain_options
+from pipeline.products import products_table
 from pipeline.redaction import redacted
 from pipeline.remaining import Remaining
 from pipeline.reports import BatchCount
@@ -61,6 +63,7 @@ class RunResult:
         digest: Digest of all clusters; the same for the same archive, pedestal and parameters.
         skipped: The batches that are not in it, with what became of them and why.
         was_complete: The dataset was complete already, and nothing had to be done.
+        clusters_listed: The dataset has a list of the clusters, and not only what was counted of them.
     """
 
     out: str
@@ -68,6 +71,7 @@ class RunResult:
     digest: str
     skipped: tuple[BatchCount, ...] = ()
     was_complete: bool = False
+    clusters_listed: bool = True
 
 
 def execute(
@@ -159,6 +163,7 @@ def _execute(
         pixel_mask=prepared.pixel_mask,
         block_bytes=BLOCK_BYTES,
         chains=chain_options(prepared),
+        products=options.products,
         chain_folder=str(journal_folder(out)) if options.tracking == "chain" else None,
     )
     workers = watch.n_threads
@@ -184,20 +189,27 @@ def _execute(
             expected=beginning.expected,
             on_bad_batch=options.on_bad_batch,
             chained=options.tracking == "chain",
+            cluster_list=layout.cluster_list,
             window=WINDOW,
         )
         prune = StatePruner(ChainStates(journal.folder)) if work.chained else None
         try:
             deaths = DeathsByTask(exits.of, on_notice, len(watch.workers), needed_bytes)
-            submission = Submission(client, work, watch, deaths, journal.append, on_progress, prune)
+            submission = Submission(
+                client, work, watch, deaths, journal.append, beginning.totals.add, on_progress, prune
+            )
             record = submission.run()
         finally:
             journal.close()
+            with contextlib.suppress(OSError):  # without it a run that goes on finds a little more
+                beginning.totals.save()
         counts = [count for count in record.counts if count is not None]
         digest = _digest(counts)
         nbytes, stored_bytes = bytes_written(out, layout, [count.n_clusters for count in counts])
         written = Writing(record.write_seconds, record.write_ended, nbytes, stored_bytes)
         write_tables(out, counts, written, layout.frame_shape, run_id=run_id)
+        if options.products.names:
+            write_table(out, "products", products_table(beginning.totals.products, options.products), run_id=run_id)
         finish_dataset(out, layout, record.n_clusters, {"digest": digest}, run_id=run_id)
         missing = tuple(count for count in counts if count.status is not FrameStatus.OK)
         if not missing:
@@ -205,7 +217,7 @@ def _execute(
         seconds = time.perf_counter() - submitted
     summary = _summary(counts, record, beginning.left, workers, seconds, submitted - began)
     warn_of_pedestal(counts, prepared, int((pedestal.noise > 0).sum()))
-    return RunResult(out, summary, digest, missing)
+    return RunResult(out, summary, digest, missing, clusters_listed=layout.cluster_list)
 
 
 @contextmanager
@@ -242,7 +254,7 @@ def _attributes(prepared: PreparedRun) -> dict[str, Any]:
         "versions": provenance.versions(),
         "host": provenance.host(),
         "device": provenance.cpu_model(),
-    }
+    } | ({"products": options.products.in_words()} if options.products.names else {})
 
 
 def _digest(counts: list[BatchCount]) -> str:
@@ -299,7 +311,7 @@ def _already_complete(out: str, prepared: PreparedRun, workers: int, startup_sec
         frames_kept=prepared.plan.n_frames,
     )
     digest = zarr.open_group(out, mode="r").attrs.get("digest")
-    return RunResult(out, nothing, str(digest), was_complete=True)
+    return RunResult(out, nothing, str(digest), was_complete=True, clusters_listed=prepared.layout.cluster_list)
 
 
 def _largest(values: list[float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from distributed import Worker, WorkerPlugin, get_worker
 from cluster_store import ClusterWriter, DatasetLayout, FrameStatus
 from finder import Finder, FinderParameters, Pedestal, open_finder, recentred
 from finder.offset import lower_median
+from finder.products import ProductCounter, ProductOptions
 from frame_archive import ArchiveAddress, FrameArchive
 from pipeline.chain_start import ChainOptions
 from pipeline.chain_states import ChainStart, ChainStates
@@ -34,6 +35,7 @@ class RunSetup:
         pixel_mask: NeXus bits (y, x), or None.
         block_bytes: The most bytes of frames to read at a time, if the archive's chunks allow.
         chains: How chains start, and whether frames move their pedestal.
+        products: What is counted of the clusters.
         chain_folder: Where the pedestal after each batch is kept for the next; None where none starts from another.
     """
 
@@ -47,6 +49,7 @@ class RunSetup:
     pixel_mask: npt.NDArray[np.integer[Any]] | None
     block_bytes: int
     chains: ChainOptions
+    products: ProductOptions = field(default_factory=ProductOptions)
     chain_folder: str | None = None
 
 
@@ -75,6 +78,12 @@ class RunPlugin(WorkerPlugin):
         lower_median(frame)
         if self.run.chains.recentre:
             recentred(self.run.pedestal, frame, common_mode=self.run.parameters.common_mode)
+        one, window = np.zeros(1, np.uint16), np.zeros((1, *self.run.layout.cluster_size), np.int32)
+        self.counter().add(one, one, window)
+
+    def counter(self) -> ProductCounter:
+        """Counts the clusters of a batch."""
+        return ProductCounter(self.run.products, self.run.layout.frame_shape, self.run.layout.cluster_size)
 
     def start_of(self, start: ChainStart | None) -> Pedestal:
         """The pedestal that a batch starts from."""

@@ -10,13 +10,14 @@ from typing import Any, Literal, NoReturn
 
 from distributed import Client, Future, as_completed
 
+from finder.products import Products
 from pipeline.chain_states import ChainStart, chain_start
 from pipeline.cluster_watch import ClusterWatch
 from pipeline.deaths import DeathsByTask
 from pipeline.errors import RunError, RunStoppedError
 from pipeline.failures import failure, reported
 from pipeline.plan import Batch, BatchPlan, RowSpan, SharedChunk
-from pipeline.reports import BatchCount, BatchWrite
+from pipeline.reports import BatchCount, BatchReport, BatchWrite
 from pipeline.worker import (
     batch_edges,
     count_batch,
@@ -49,6 +50,7 @@ class Work:
         expected: What was known of some of those to be found: their rows have places that can't change any more.
         on_bad_batch: ``fail`` stops at the first batch that fails, ``skip`` marks its frames and goes on.
         chained: Whether each batch starts where the last good one before it ended.
+        cluster_list: Whether clusters are written, and not only counted.
         window: Batches in flight a worker.
     """
 
@@ -60,6 +62,7 @@ class Work:
     expected: Mapping[int, BatchCount] = field(default_factory=dict)
     on_bad_batch: Literal["fail", "skip"] = "fail"
     chained: bool = False
+    cluster_list: bool = True
     window: int = 2
 
 
@@ -112,6 +115,7 @@ class Submission:
         watch: Notices when the cluster is lost, and when the run should stop.
         deaths: Decides what becomes of a batch whose workers end.
         on_count: Called with what is known of each batch found or skipped, before anything else is done about it.
+        on_products: Called then with its index and what was counted of its clusters, if anything was.
         on_progress: Called after each of them.
         on_oldest: Called with the first batch whose rows may not be in the dataset yet, and with what is known of each
             batch, whenever that may have changed.
@@ -124,6 +128,7 @@ class Submission:
         watch: ClusterWatch,
         deaths: DeathsByTask,
         on_count: Callable[[BatchCount], None] | None = None,
+        on_products: Callable[[int, Products], None] | None = None,
         on_progress: Callable[[RunProgress], None] | None = None,
         on_oldest: Callable[[int, Sequence[BatchCount | None]], None] | None = None,
     ) -> None:
@@ -131,6 +136,7 @@ class Submission:
         self._work = work
         self._plan = work.plan
         self._on_count = on_count or (lambda count: None)
+        self._on_products = on_products or (lambda batch, products: None)
         self._on_progress = on_progress or (lambda progress: None)
         self._watch = watch
         self._deaths = deaths
@@ -225,8 +231,8 @@ class Submission:
             else:
                 self._take_failure(step, batch, future)
             return
-        if isinstance(result, BatchCount):
-            self._take_count(result)
+        if isinstance(result, BatchReport):
+            self._take_report(result)
         else:
             self._take_write(step, result)
 
@@ -253,20 +259,23 @@ class Submission:
             self._followed[str(future.key)] = future, step, batch
             self._queue.add(future)
 
-    def _take_count(self, count: BatchCount) -> None:
-        index = count.batch.index
+    def _take_report(self, report: BatchReport) -> None:
+        count, index = report.count, report.count.batch.index
         if index in self._work.expected and (was := self._work.expected[index].digest) != count.digest:
             raise RunError(
                 f"{count.batch} was found again with another result than before ({count.digest}, not {was}): the "
                 "archive has changed, or the machine is not sound; begin anew with --overwrite"
             )
         self._on_count(count)
+        if report.products is not None:
+            self._on_products(index, report.products)
         self._record.counts[index] = count
         self._skipping.discard(index)
         if (found := self._finding.pop(index, None)) is not None:
-            self._unplaced[index] = found
-            self._unwritten_bytes[index] = count.nbytes
-            self._largest_batch = max(self._largest_batch, count.nbytes)
+            if self._work.cluster_list:
+                self._unplaced[index] = found
+                self._unwritten_bytes[index] = count.nbytes
+                self._largest_batch = max(self._largest_batch, count.nbytes)
             self._watch.hanging.add_duration(count.read_seconds + count.find_seconds)
         self._record.batches_found += 1
         self._record.frames_found += count.batch.n_frames

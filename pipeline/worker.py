@@ -31,6 +31,7 @@ from distributed.metrics import context_meter
 from cluster_store import FrameStatus
 from finder import Pedestal, rounded
 from finder.offset import Offset, OffsetMeter
+from finder.products import Products
 from frame_archive import ArchiveError, ReadUse
 from pipeline.chain_start import chain_blocks
 from pipeline.chain_states import ChainStart
@@ -38,7 +39,7 @@ from pipeline.faults import reading_frames, writing
 from pipeline.found import ClusterRows, Edges, FoundBatch, narrowed
 from pipeline.pedestal_health import PedestalHealth
 from pipeline.plan import Batch, RowSpan
-from pipeline.reports import BatchCount, BatchWrite
+from pipeline.reports import BatchCount, BatchReport, BatchWrite
 from pipeline.run_plugin import RunPlugin, plugin_of
 
 
@@ -49,9 +50,11 @@ class _Found:
     clusters: FoundBatch
     clusters_in_frame: npt.NDArray[np.uint32]
     count: BatchCount
+    products: Products | None
 
     def __sizeof__(self) -> int:
-        return self.clusters.nbytes + self.clusters_in_frame.nbytes
+        counted = 0 if self.products is None else self.products.nbytes
+        return self.clusters.nbytes + self.clusters_in_frame.nbytes + counted
 
 
 def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _Found:
@@ -70,7 +73,7 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
     offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask, run.parameters.common_mode)
     blocks: list[ClusterRows] = []
     clusters_in_frame = np.zeros(batch.n_frames, np.uint32)
-    digest = _ClusterDigest()
+    digest, counter = _ClusterDigest(), plugin.counter() if run.products.names else None
     first_read = run.chains.first_of(batch)
     with reading_frames():
         # Before the first frame is read: a file that is written meanwhile will have another.
@@ -90,6 +93,10 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
             clusters_in_frame[first : first + len(block.frames)] = found.n_clusters
             signal = rounded(found.signal, np.dtype(run.layout.signal_dtype))
             digest.add(y=found.y, x=found.x, signal=signal)
+            if counter is not None:
+                counter.add(found.y, found.x, rounded(found.signal, np.int32) if signal.dtype != np.int32 else signal)
+            if blocks and not run.layout.cluster_list:
+                continue
             # Frames are counted along the dataset.
             frame_index = found.frame_index + np.uint32(block.first - run.layout.first_frame)
             blocks.append(ClusterRows(frame_index, found.y, found.x, narrowed(signal)))
@@ -98,10 +105,11 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         before = offset.offset(begins_with)
         health = PedestalHealth.of(block.chain.activity, offset.offset(), offset.common_movement())
     state = plugin.keep_state(batch, block.chain.pedestal)
-    clusters = FoundBatch(blocks, template=blocks[0][:0])
+    template = blocks[0][:0]
+    clusters = FoundBatch(blocks if run.layout.cluster_list else [], template)
     count = BatchCount(
         batch=batch,
-        n_clusters=len(clusters),
+        n_clusters=int(clusters_in_frame.sum(dtype=np.int64)),
         nbytes=clusters.nbytes,
         worker=str(get_worker().name),
         began=began,
@@ -119,7 +127,7 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         stamp=stamp,
         state=state,
     )
-    return _Found(clusters, clusters_in_frame, count)
+    return _Found(clusters, clusters_in_frame, count, None if counter is None else counter.products.narrowed())
 
 
 def _frames_read(
@@ -140,14 +148,14 @@ def _frames_read(
             yield start, frames
 
 
-def count_batch(run_id: str, found: _Found) -> BatchCount:
+def count_batch(run_id: str, found: _Found) -> BatchReport:
     """Write what the dataset holds for each frame of a batch, and report the batch."""
     plugin = plugin_of(run_id)
     batch = found.count.batch
     with reading_frames():
         frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
     plugin.write_frames(batch, found.clusters_in_frame, frame_numbers, FrameStatus.OK)
-    return found.count
+    return BatchReport(found.count, found.products)
 
 
 def report_batch(found: _Found) -> BatchCount:
@@ -155,7 +163,7 @@ def report_batch(found: _Found) -> BatchCount:
     return found.count
 
 
-def skip_batch(run_id: str, batch: Batch, status: FrameStatus, cause: str) -> BatchCount:
+def skip_batch(run_id: str, batch: Batch, status: FrameStatus, cause: str) -> BatchReport:
     """Write that the frames of a batch are not in the dataset, and report the batch."""
     plugin = plugin_of(run_id)
     try:
@@ -164,7 +172,7 @@ def skip_batch(run_id: str, batch: Batch, status: FrameStatus, cause: str) -> Ba
         frame_numbers = np.arange(batch.start, batch.stop, dtype=np.uint64)
     plugin.write_frames(batch, np.zeros(batch.n_frames, np.uint32), frame_numbers, status)
     nothing = float("nan")
-    return BatchCount(
+    count = BatchCount(
         batch=batch,
         n_clusters=0,
         nbytes=0,
@@ -183,6 +191,7 @@ def skip_batch(run_id: str, batch: Batch, status: FrameStatus, cause: str) -> Ba
         status=status,
         cause=cause,
     )
+    return BatchReport(count)
 
 
 def write_batch(run_id: str, found: _Found, span: RowSpan) -> BatchWrite:

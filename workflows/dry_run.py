@@ -57,8 +57,11 @@ def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> N
         (
             "in it",
             f"signal ({window}, {layout.signal_dtype}), x, y and frame_index of about {clusters:,.0f} clusters: "
-            f"{human_bytes(expected.write_bytes)} before encoding",
+            f"{human_bytes(expected.write_bytes)} before encoding"
+            if layout.cluster_list
+            else f"no list of about {clusters:,.0f} clusters",
         ),
+        *((("counted", products),) if (products := prepared.options.products.in_words()) else ()),
         ("memory a worker", f"up to about {human_bytes(expected.worker_bytes)}"),
         (
             "memory there is",

@@ -7,6 +7,7 @@ import re
 import click
 
 from finder import CommonMode
+from finder.products import PRODUCTS, SpectrumBins
 
 
 def size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, int]:
@@ -25,6 +26,23 @@ def common_mode(ctx: click.Context, param: click.Parameter, text: str) -> Common
         return CommonMode.parse(text)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
+
+
+def spectrum_bins(ctx: click.Context, param: click.Parameter, text: str) -> SpectrumBins:
+    """The bins of a spectrum, as in ``0:16384:1``: lowest energy, end, width, whole ADU."""
+    match = re.fullmatch(r"(-?\d+):(-?\d+):(\d+)", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not low:high:width in whole ADU, such as 0:16384:1", ctx, param)
+    return SpectrumBins(*map(int, match.groups()))
+
+
+def product_names(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, ...]:
+    """Names of products, as in ``spectrum,eta``."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in PRODUCTS:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(PRODUCTS)}", ctx, param)
+    return names
 
 
 def frame_range(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int | None, int | None]:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from finder import FinderParameters
+from finder.products import ProductOptions
 from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute, open_cluster, prepare
 from pipeline.advice import resuming, what_is_left
 from pipeline.cluster_watch import Patience
@@ -22,7 +23,7 @@ from pipeline.sizing import fit_to_memory
 from workflows.command_line import ExitCode, configure_logging, run
 from workflows.dry_run import dry_run
 from workflows.interruptions import Interruption, interruptions
-from workflows.option_values import common_mode, frame_range, size
+from workflows.option_values import common_mode, frame_range, product_names, size, spectrum_bins
 from workflows.progress import RunProgress
 from workflows.run_table import as_json, print_result
 
@@ -123,6 +124,23 @@ from workflows.run_table import as_json, print_result
     show_default=True,
     help="Type of signal.",
 )
+@click.option(
+    "--products",
+    callback=product_names,
+    default="",
+    metavar="NAMES",
+    help="Count spectrum, hitmap, eta (any of them, with commas between) while clusters are found.",
+)
+@click.option(
+    "--spectrum-bins",
+    callback=spectrum_bins,
+    default="0:16384:1",
+    metavar="LOW:HIGH:WIDTH",
+    show_default=True,
+    help="Bins of --products spectrum, whole ADU.",
+)
+@click.option("--eta-bins", type=int, default=150, show_default=True, help="Bins of --products eta along each axis.")
+@click.option("--clusters/--no-clusters", default=True, help="List the clusters, or only count them.  [default: list]")
 @click.option("--resume", is_flag=True, help="Go on with what an earlier run of the same command left.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier output of photonflow's.")
 @click.option(
@@ -159,7 +177,10 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
             command=shlex.join(["photonflow", "process", *_arguments()]),
             **{name: options[name] for name in ("out", "batch_size", "frames_path", "missing_chunks", "pedestal")},
             **{name: options[name] for name in ("mask", "signal_dtype", "overwrite")},
-            **{name: options[name] for name in ("tracking", "warmup", "recentre", "on_bad_batch", "resume")},
+            **{
+                name: options[name] for name in ("tracking", "warmup", "recentre", "on_bad_batch", "resume", "clusters")
+            },
+            products=ProductOptions(options["products"], options["spectrum_bins"], options["eta_bins"]),
             frames=options["frames"],
         )
     )

@@ -65,7 +65,10 @@ def as_json(result: RunResult) -> dict[str, Any]:
 
 def _print_how_to_open(console: Console, result: RunResult) -> None:
     console.print(printable(f"dataset   {result.out}"), markup=False)
-    console.print(printable(f"open it   import xarray as xr; clusters = xr.open_zarr({result.out!r})"), markup=False)
+    opening = f"clusters = xr.open_zarr({result.out!r})"
+    if not result.clusters_listed:
+        opening = f"products = xr.open_zarr({result.out!r}, group='products')"
+    console.print(printable(f"open it   import xarray as xr; {opening}"), markup=False)
 
 
 def _print_skipped(console: Console, skipped: Sequence[BatchCount], again: str) -> None:

@@ -117,6 +117,8 @@ def _sizes(array: Array) -> dict[int, int]:
 
 
 def _in_all(arrays: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    if not arrays:  # a dataset without a list of clusters has none along `cluster`
+        return {}
     first, *others = arrays
     return {
         position: size + sum(other[position] for other in others)
