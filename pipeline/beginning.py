@@ -31,6 +31,7 @@ from pipeline.preparation import PreparedRun
 from pipeline.products import ProductTotals
 from pipeline.remaining import Remaining, remaining, skipped, with_chain_starts, with_products
 from pipeline.reports import BatchCount
+from pipeline.verification import FrameComparison
 from pipeline.worker import find_batch, report_batch
 
 logger = logging.getLogger(__name__)
@@ -87,9 +88,20 @@ def begin_anew(
 
 
 def begin_again(
-    prepared: PreparedRun, attributes: Mapping[str, Any], made: Mapping[str, Any], run_id: str
+    prepared: PreparedRun,
+    attributes: Mapping[str, Any],
+    made: Mapping[str, Any],
+    run_id: str,
+    compare: FrameComparison | None = None,
 ) -> Beginning | None:
     """Take over what an earlier run left; None if there is nothing of one, and the run has to begin anew.
+
+    Args:
+        prepared: The run.
+        attributes: Of the dataset.
+        made: See :func:`pipeline.made_from.made_from`.
+        run_id: The run that goes on.
+        compare: Compares the frames themselves; None goes by the sizes and times of their files.
 
     Raises:
         ResumeError: It can't be gone on with; the message says why.
@@ -111,7 +123,10 @@ def begin_again(
     require_same(out, header.made_from, made)
     if not header.created or of_dataset == header.replaces:
         return None
-    require_same_archive(prepared, counts)
+    if compare is None:
+        require_same_archive(prepared, counts)
+    else:
+        compare(counts)
     totals = _totals(prepared, header)
     totals.load(_found(counts))
     left, expected = _left(prepared, counts, totals)
@@ -168,7 +183,7 @@ def require_same_archive(prepared: PreparedRun, counts: Mapping[int, BatchCount]
     """
     changed = [
         count.batch
-        for count in counts.values()
+        for _, count in sorted(counts.items())
         if count.stamp and prepared.archive.stamp(count.batch.start, count.batch.stop) != count.stamp
     ]
     if changed:

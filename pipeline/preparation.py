@@ -54,6 +54,8 @@ class RunOptions:
         recentre: Frames at the start of each batch that its pedestal is moved to before it begins; 0 is none.
         on_bad_batch: ``fail``: stop at the first batch that fails after its retries. ``skip``: mark its frames, go on.
         resume: Go on with what an earlier run left at ``out``.
+        verify: Note a digest of each batch's frames; with ``resume``, read the frames of finished batches again and
+            compare, instead of going by the sizes and times of their files.
         overwrite: Replace an earlier dataset of photonflow's at ``out``.
         command: What was called, for the dataset's history.
     """
@@ -76,6 +78,7 @@ class RunOptions:
     recentre: int = 0
     on_bad_batch: Literal["fail", "skip"] = "fail"
     resume: bool = False
+    verify: bool = False
     overwrite: bool = False
     command: str = "pipeline.process(...)"
 

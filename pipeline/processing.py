@@ -57,6 +57,7 @@ def process(
     common_mode: str | CommonMode | None = None,
     on_bad_batch: Literal["fail", "skip"] = "fail",
     resume: bool = False,
+    verify: bool = False,
     products: Sequence[ProductName] = (),
     spectrum_bins: tuple[int, int, int] = (0, 16_384, 1),
     eta_bins: int = 150,
@@ -95,6 +96,8 @@ def process(
         tracking: ``batch``: each batch starts from the trained pedestal. ``chain``: each where the last one ended.
         on_bad_batch: ``fail``: stop at the first batch that fails. ``skip``: mark its frames and go on.
         resume: Go on with what an earlier run left at ``out``; where there is nothing, begin.
+        verify: Note a digest of each batch's frames; with ``resume``, read the frames of finished batches again and
+            compare their digests, instead of going by the sizes and times of their files.
         products: What to count while clusters are found, of ``spectrum``, ``hitmap`` and ``eta``: the dataset's group
             ``products`` (see :mod:`finder.products`).
         spectrum_bins: Lowest energy, the end of the highest bin, and the bins' width, whole ADU.
@@ -145,6 +148,7 @@ def process(
         recentre=recentre,
         on_bad_batch=on_bad_batch,
         resume=resume,
+        verify=verify,
         products=ProductOptions(tuple(products), SpectrumBins(*spectrum_bins), eta_bins),
         clusters=clusters,
         overwrite=overwrite,

@@ -34,6 +34,8 @@ class BatchCount:
         status: What became of the batch's frames; with any other than OK there are no clusters.
         cause: Why, if it isn't OK.
         stamp: Sizes and times of the files that its frames lie in (:meth:`frame_archive.FrameArchive.stamp`).
+        content: xxh3 of the frames that it was found in, as 16 hexadecimal digits, where the run was asked to verify;
+            else empty.
         state: Digest of the pedestal after the batch, where it is kept for the next; else empty.
         health: What else the batch showed of its pedestal and its pixels.
     """
@@ -56,6 +58,7 @@ class BatchCount:
     status: FrameStatus = FrameStatus.OK
     cause: str = ""
     stamp: str = ""
+    content: str = ""
     state: str = ""
     health: PedestalHealth = field(default_factory=PedestalHealth.unknown)
 

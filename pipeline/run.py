@@ -42,6 +42,7 @@ from pipeline.run_plugin import RunPlugin, RunSetup, plugin_name
 from pipeline.sizing import require_memory
 from pipeline.submission import RunProgress, RunRecord, Submission, Work
 from pipeline.tables import Writing, bytes_written, write_tables
+from pipeline.verification import FrameComparison
 from pipeline.worker_exits import WorkerExits
 from roofline import StageUse, ThroughputSummary
 
@@ -164,11 +165,13 @@ def _execute(
         block_bytes=BLOCK_BYTES,
         chains=chain_options(prepared),
         products=options.products,
+        verify=options.verify,
         chain_folder=str(journal_folder(out)) if options.tracking == "chain" else None,
     )
     workers = watch.n_threads
     with _plugin_on_workers(setup, client, on_step, watch) as exits:
-        beginning = begin_again(prepared, attributes, made, run_id) if options.resume else None
+        compare = FrameComparison(prepared, client, run_id, watch, on_step) if options.verify else None
+        beginning = begin_again(prepared, attributes, made, run_id, compare) if options.resume else None
         if beginning is None:
             beginning = begin_anew(prepared, attributes, made, pedestal, run_id)
         elif beginning.is_complete:

@@ -36,6 +36,7 @@ class RunSetup:
         block_bytes: The most bytes of frames to read at a time, if the archive's chunks allow.
         chains: How chains start, and whether frames move their pedestal.
         products: What is counted of the clusters.
+        verify: Whether a batch's frames get a digest, to be compared when the run is gone on with.
         chain_folder: Where the pedestal after each batch is kept for the next; None where none starts from another.
     """
 
@@ -50,6 +51,7 @@ class RunSetup:
     block_bytes: int
     chains: ChainOptions
     products: ProductOptions = field(default_factory=ProductOptions)
+    verify: bool = False
     chain_folder: str | None = None
 
 

@@ -85,6 +85,9 @@ def _column(values: Sequence[Any], dtype: str, **attrs: Any) -> tuple[str, npt.N
 
 def _batches(counts: Sequence[BatchCount], written: Writing) -> xr.Dataset:
     names = sorted({count.worker for count in counts})
+    # Of skipped batches there is none.
+    digests = [int(c.content or "0", 16) for c in counts]
+    verifiable = any(digests) and all(c.content or c.status is not FrameStatus.OK for c in counts)
     skipped = [f"{c.batch}: {c.status.name.lower()}: {c.cause}" for c in counts if c.status is not FrameStatus.OK]
     return xr.Dataset(
         {
@@ -117,6 +120,7 @@ def _batches(counts: Sequence[BatchCount], written: Writing) -> xr.Dataset:
             "minor_faults": _column(
                 [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found", units="1"
             ),
-        },
+        }
+        | ({"frames_xxh3": _column(digests, "u8", long_name="xxh3-64 of the frames", units="1")} if verifiable else {}),
         attrs={"worker_names": names, "skipped": skipped[:_CAUSES_KEPT]},
     )

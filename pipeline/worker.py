@@ -18,7 +18,6 @@ import math
 import resource
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +38,9 @@ from pipeline.faults import reading_frames, writing
 from pipeline.found import ClusterRows, Edges, FoundBatch, narrowed
 from pipeline.pedestal_health import PedestalHealth
 from pipeline.plan import Batch, RowSpan
+from pipeline.reading import FrameDigest, StageClock, frames_read
 from pipeline.reports import BatchCount, BatchReport, BatchWrite
-from pipeline.run_plugin import RunPlugin, plugin_of
+from pipeline.run_plugin import plugin_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
     plugin = plugin_of(run_id)
     archive, run = plugin.archive, plugin.run
     began, faults = time.time(), _minor_faults()
-    clock, use = _StageClock(), ReadUse()
+    clock, use = StageClock(), ReadUse()
     pedestal = plugin.start_of(start)
     offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask, run.parameters.common_mode)
     blocks: list[ClusterRows] = []
@@ -78,7 +78,8 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
     with reading_frames():
         # Before the first frame is read: a file that is written meanwhile will have another.
         stamp = archive.stamp(batch.start, batch.stop)
-    read = _frames_read(plugin, first_read, batch, clock, use)
+    content = FrameDigest() if run.verify else None
+    read = frames_read(plugin, batch, clock, use, content)
     for block in chain_blocks(read, plugin.finder, pedestal, run.chains):
         with clock.stage("find"):
             if block.first < batch.start:
@@ -125,27 +126,10 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         health=health,
         digest=digest.hexdigest(clusters_in_frame),
         stamp=stamp,
+        content="" if content is None else content.hexdigest(archive, batch),
         state=state,
     )
     return _Found(clusters, clusters_in_frame, count, None if counter is None else counter.products.narrowed())
-
-
-def _frames_read(
-    plugin: RunPlugin, first: int, batch: Batch, clock: _StageClock, use: ReadUse
-) -> Iterator[tuple[int, npt.NDArray[np.integer[Any]]]]:
-    """The frames from `first` to the batch's end, in blocks that begin anew with the batch, in one buffer."""
-    archive, block_bytes = plugin.archive, plugin.run.block_bytes
-    buffer = np.empty((0, *archive.frame_shape), archive.dtype)
-    for begin, end in ((first, batch.start), (batch.start, batch.stop)):
-        if begin == end:
-            continue
-        for start, stop in archive.blocks(begin, end, max_bytes=block_bytes):
-            if stop - start > len(buffer):
-                buffer = np.empty((stop - start, *archive.frame_shape), archive.dtype)
-            frames = buffer[: stop - start]
-            with clock.stage("read"), reading_frames():
-                archive.read(start, stop, frames, use)
-            yield start, frames
 
 
 def count_batch(run_id: str, found: _Found) -> BatchReport:
@@ -225,20 +209,6 @@ def pedestal_movement(before: Pedestal, after: Pedestal) -> float:
     if not alive.any():
         return float("nan")
     return float(np.median((after.mean - before.mean)[alive] / noise[alive]))
-
-
-class _StageClock:
-    """Adds up the time spent in each stage, for us and for Dask's own dashboard."""
-
-    def __init__(self) -> None:
-        self.seconds = {"read": 0.0, "find": 0.0}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        with context_meter.meter(name):
-            yield
-        self.seconds[name] += time.perf_counter() - begin
 
 
 class _ClusterDigest:

@@ -142,6 +142,11 @@ from workflows.run_table import as_json, print_result
 @click.option("--eta-bins", type=int, default=150, show_default=True, help="Bins of --products eta along each axis.")
 @click.option("--clusters/--no-clusters", default=True, help="List the clusters, or only count them.  [default: list]")
 @click.option("--resume", is_flag=True, help="Go on with what an earlier run of the same command left.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Note a digest of each batch's frames; with --resume, read finished batches again and compare.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace an earlier output of photonflow's.")
 @click.option(
     "--on-bad-batch",
@@ -178,7 +183,8 @@ def command(archive: str, cluster_size: tuple[int, int], **options: Any) -> None
             **{name: options[name] for name in ("out", "batch_size", "frames_path", "missing_chunks", "pedestal")},
             **{name: options[name] for name in ("mask", "signal_dtype", "overwrite")},
             **{
-                name: options[name] for name in ("tracking", "warmup", "recentre", "on_bad_batch", "resume", "clusters")
+                name: options[name]
+                for name in ("tracking", "warmup", "recentre", "on_bad_batch", "resume", "verify", "clusters")
             },
             products=ProductOptions(options["products"], options["spectrum_bins"], options["eta_bins"]),
             frames=options["frames"],
