@@ -82,6 +82,17 @@ def test_recentring_cures_what_is_warned_of(client, make_archive):
     assert float(table.seldom_updated[0]) == 0
 
 
+def test_a_pedestal_lost_within_a_batch_is_warned_of_with_smaller_batches(client, make_archive):
+    def step(frames):
+        # Photons show above the pedestal that was, and after a step of eight noise widths so does every pixel.
+        frames[60:] += 40
+
+    archive = make_archive(n_frames=130, change=step)
+    with pytest.warns(StalePedestalWarning, match=r"100% of the pixels were updated in fewer than half .*--batch-size"):
+        process(archive.path, client=client, batch_size=130)
+    assert float(xr.open_zarr(archive.out, group="pedestal").seldom_updated[0]) == 1
+
+
 def test_rows_that_jump_are_warned_of_with_their_option(client, make_archive):
     def jump(frames):
         frames += np.random.default_rng(3).integers(0, 30, (*frames.shape[:2], 1)).astype(frames.dtype)
