@@ -42,6 +42,14 @@ class CommonModeCorrection:
         # Where the search begins: the last frame's levels. The result does not depend on it.
         self._levels = np.zeros_like(self._n_present)
 
+    def corrected(self, frames: Frames) -> NDArray[np.int64]:
+        """X − X0 − c of the frames (frame, y, x), all at once."""
+        values, first = np.empty(frames.shape, np.int64), 0
+        for part in self.differences(frames, np.int64):
+            values[first : first + len(part)] = part
+            first += len(part)
+        return values
+
     def differences(self, frames: Frames, dtype: DTypeLike) -> Iterator[NDArray[Any]]:
         """X − X0 − c of the frames (frame, y, x) in order, some at a time.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -135,14 +135,3 @@ class Chain(ABC):
     @abstractmethod
     def pedestal(self) -> Pedestal:
         """The pedestal now, after the last frame: a copy."""
-
-
-def no_clusters(n_frames: int, cluster_size: tuple[int, int], coordinate: np.dtype[Any]) -> Clusters:
-    """The result of `n_frames` frames without a cluster."""
-    return Clusters(
-        np.empty(0, np.uint32),
-        np.empty(0, coordinate),
-        np.empty(0, coordinate),
-        np.empty((0, *cluster_size), np.float32),
-        np.zeros(n_frames, np.uint32),
-    )

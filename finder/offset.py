@@ -25,7 +25,6 @@ FRAMES_OF_OFFSET = 64
 _FEWEST_VALUES = 1000
 # A pixel's median of so many frames lies within one noise width by more than four of its standard deviations.
 _FEWEST_FRAMES_OF_A_PIXEL = 32
-_MOST_FRAMES_OF_8_BITS = 255  # Counts of frames are kept in the frames' own type.
 # Pixels whose values are searched at a time: their counts stay in the first-level cache.
 _PIXELS_AT_A_TIME = 2048
 
@@ -112,7 +111,9 @@ class OffsetMeter:
         if self._common_mode is None:
             return frames
         correction = CommonModeCorrection(self._common_mode, self._pedestal.x0, self._masked)
-        return np.concatenate(list(correction.differences(frames, np.int64))) + self._pedestal.x0
+        values = correction.corrected(frames)
+        values += self._pedestal.x0
+        return values
 
     @cached_property
     def _median(self) -> npt.NDArray[np.int64]:
@@ -153,8 +154,10 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     """
     # Searched from the lowest value up, so that unsigned arithmetic serves signed values too; only the bits in which
     # values differ are searched.
-    if frames.dtype.itemsize == 1 and len(frames) > _MOST_FRAMES_OF_8_BITS:
-        frames = frames.astype(np.int16)
+    # Frames are counted in their own type, which must hold as many.
+    wide_enough = np.min_scalar_type(len(frames)).itemsize
+    if frames.dtype.itemsize < wide_enough:
+        frames = frames.astype(f"i{wide_enough}")
     lowest = int(frames.min())
     bits = (int(frames.max()) - lowest).bit_length()
     native = frames.dtype.newbyteorder("=")

@@ -58,7 +58,7 @@ def recentred(
     masked = None if pixel_mask is None else masked_pixels(pixel_mask, pedestal.shape)
     if common_mode is not None:
         correction = CommonModeCorrection(common_mode, pedestal.x0, masked)
-        values = np.concatenate(list(correction.differences(values, np.int64)))
+        values = correction.corrected(values)
     reach = np.minimum(np.floor(np.float32(clip) * pedestal.noise), LARGEST_REACH).astype(np.int64)
     centre = centres(values, reach, rounds)
     if common_mode is not None:

@@ -12,6 +12,7 @@ import zarr
 from distributed import Client, as_completed
 
 from cluster_store import (
+    DatasetError,
     FrameStatus,
     create_dataset,
     dataset_status,
@@ -207,7 +208,10 @@ def _is_whole(prepared: PreparedRun) -> bool:
     """Whether the dataset is complete and has all its chunks."""
     if dataset_status(prepared.out) != "complete":
         return False
-    n_rows = open_dataset(prepared.out).sizes.get("cluster", 0)
+    try:
+        n_rows = open_dataset(prepared.out).sizes.get("cluster", 0)
+    except DatasetError:  # its last chunk is not there
+        return False
     chunks = stored_chunks(prepared.out)
     rows = range(-(-n_rows // prepared.layout.rows_per_chunk))
     return set(rows) <= chunks.rows.keys() and set(range(len(prepared.plan))) <= chunks.frames.keys()

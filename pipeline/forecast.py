@@ -10,6 +10,7 @@ import numpy as np
 
 from finder import Pedestal, open_finder, rounded
 from finder.false_clusters import expected_false_clusters
+from finder.offset import FRAMES_OF_OFFSET
 from pipeline.dark_problems import masked_in, problems_of_sample
 from pipeline.found import narrowed
 from pipeline.pedestal_source import ReadyPedestal
@@ -102,7 +103,7 @@ def worker_bytes(prepared: PreparedRun, clusters_a_frame: float, signal_itemsize
         PROCESS_BYTES
         + 2 * (stop - start) * archive.frame_nbytes
         + _state_bytes(archive.frame_shape)
-        + prepared.options.recentre * archive.frame_nbytes
+        + _recentring_bytes(prepared)
         + round(BATCHES_HELD * clusters * _cluster_bytes(prepared, signal_itemsize))
     )
 
@@ -130,6 +131,16 @@ def _rough_pedestal(prepared: PreparedRun) -> Pedestal:
         common_mode=parameters.common_mode,
         pixel_mask=prepared.pixel_mask,
     )
+
+
+def _recentring_bytes(prepared: PreparedRun) -> int:
+    """The frames that a pedestal is moved to, as read and joined; with a common mode, what it leaves of them too."""
+    archive, options = prepared.archive, prepared.options
+    rows, columns = archive.frame_shape
+    n_frames = min(options.recentre, options.warmup + min(options.batch_size, prepared.plan.n_frames))
+    # The offset is measured on what the common mode leaves, in 64 bits.
+    left = 0 if options.parameters.common_mode is None else n_frames + FRAMES_OF_OFFSET
+    return 2 * n_frames * archive.frame_nbytes + left * rows * columns * 8
 
 
 def _state_bytes(frame_shape: tuple[int, int]) -> int:

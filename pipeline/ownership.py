@@ -44,7 +44,7 @@ class Writer:
         host: Its machine, by name.
         machine: Its machine since it was booted, and there the processes that see each other: a container's don't.
         pid: The process of its client.
-        began: When that process was started, in s since 1970: another may have its number by now.
+        began: When that process was started, in clock ticks since boot: another may have its number by now.
     """
 
     run_id: str
@@ -56,8 +56,7 @@ class Writer:
     @staticmethod
     def here(run_id: str) -> Writer:
         """A run of this process."""
-        me = psutil.Process()
-        return Writer(run_id, provenance.host(), _this_machine(), me.pid, me.create_time())
+        return Writer(run_id, provenance.host(), _this_machine(), os.getpid(), _began(os.getpid()))
 
     def __str__(self) -> str:
         mine = self.machine == _this_machine() and self.pid == os.getpid()
@@ -162,10 +161,21 @@ def _is_alive(writer: Writer, path: Path) -> bool:
     if writer.pid == os.getpid():
         return writer.run_id in _at_work
     try:
-        process = psutil.Process(writer.pid)
-        return process.create_time() == writer.began and process.status() != psutil.STATUS_ZOMBIE
+        return _began(writer.pid) == writer.began and psutil.Process(writer.pid).status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
+
+
+def _began(pid: int) -> float:
+    """When a process was started: in clock ticks since boot, or in s since 1970 where the system does not tell them.
+
+    A time since 1970 is reckoned from the machine's clock, and changes with it when that is set.
+    """
+    try:
+        # The 22nd field of proc(5); the second one, the program's name, may hold spaces and brackets.
+        return float(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return psutil.Process(pid).create_time()
 
 
 @cache

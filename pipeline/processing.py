@@ -94,6 +94,7 @@ def process(
         recentre: Frames at the start of each batch that its pedestal is moved to before it begins; 0 is none.
         common_mode: What moves together from frame to frame: ``row``, ``column`` or ``tile:RxC``.
         tracking: ``batch``: each batch starts from the trained pedestal. ``chain``: each where the last one ended.
+            ``off``: frames move no pedestal.
         on_bad_batch: ``fail``: stop at the first batch that fails. ``skip``: mark its frames and go on.
         resume: Go on with what an earlier run left at ``out``; where there is nothing, begin.
         verify: Note a digest of each batch's frames; with ``resume``, read the frames of finished batches again and

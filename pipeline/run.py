@@ -175,6 +175,7 @@ def _execute(
         if beginning is None:
             beginning = begin_anew(prepared, attributes, made, pedestal, run_id)
         elif beginning.is_complete:
+            remove_journal(out)  # a run that ended between its last two steps leaves it
             return _already_complete(out, prepared, workers, time.perf_counter() - began)
         elif beginning.skipped:
             on_step(f"trying {len(beginning.skipped)} skipped batches again")

@@ -19,6 +19,12 @@ def test_the_lower_median_is_that_of_the_sorted_values(dtype, n_frames):
     np.testing.assert_array_equal(lower_median(frames), np.sort(frames, axis=0)[(n_frames - 1) // 2])
 
 
+@pytest.mark.parametrize(("dtype", "n_frames"), [(np.uint8, 300), (np.int8, 300), (np.uint16, 70_000)])
+def test_the_lower_median_of_more_frames_than_their_type_can_count(dtype, n_frames):
+    frames = np.random.default_rng(n_frames).choice(np.array([0, 3], dtype), (n_frames, 1, 2), p=[0.97, 0.03])
+    np.testing.assert_array_equal(lower_median(frames), [[0, 0]])
+
+
 @pytest.mark.parametrize("dtype", [">u2", ">i4", "<u2"])
 def test_the_lower_median_does_not_depend_on_the_order_in_memory(dtype):
     frames = np.random.default_rng(9).integers(0, 9000, (7, 5, 6)).astype(dtype)

@@ -73,7 +73,7 @@ def test_recentring_cures_what_is_warned_of(client, make_archive):
         frames += 8
 
     archive = make_archive(n_frames=80, change=shift)
-    with pytest.warns(StalePedestalWarning, match=r"--recentre 64 --overwrite"):
+    with pytest.warns(StalePedestalWarning, match=r"--recentre 128 --overwrite"):
         process(archive.path, client=client, batch_size=80)
     process(archive.path, client=client, batch_size=80, recentre=64, overwrite=True)
     table = xr.open_zarr(archive.out, group="pedestal").load()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,14 +96,19 @@ def test_chunks_that_were_lost_are_found_again_and_no_others(client, make_archiv
     assert 20 < result.summary.frames < 97
 
 
-def test_a_complete_dataset_is_left_as_it_is_and_mended_where_a_chunk_is_gone(client, make_archive, tmp_path):
+@pytest.mark.parametrize("gone", ["one in the middle", "the last"])
+def test_a_complete_dataset_is_left_as_it_is_and_mended_where_a_chunk_is_gone(client, make_archive, tmp_path, gone):
     archive = make_archive()
     expected = undisturbed(archive, client, tmp_path)
-    start(archive, client)
+    journal, kept = journal_folder(archive.out), tmp_path / "kept"
+    start(archive, client, on_progress=lambda _: shutil.copytree(journal, kept, dirs_exist_ok=True))
+    shutil.copytree(kept, journal)  # as if the run had been killed before it removed it
     before = (Path(archive.out) / "zarr.json").read_bytes()
     assert start(archive, client, resume=True).was_complete
     assert (Path(archive.out) / "zarr.json").read_bytes() == before
-    (Path(archive.out) / "x" / "c" / "2").unlink()
+    assert not journal.exists()
+    chunks = sorted((Path(archive.out) / "x" / "c").iterdir(), key=lambda chunk: int(chunk.name))
+    (chunks[-1] if gone == "the last" else chunks[2]).unlink()
     assert not start(archive, client, resume=True).was_complete
     assert_same(contents(archive.out), expected)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from finder import CommonMode, FinderParameters
 from pipeline import ClusterConfig, RunOptions, prepare
 from pipeline.errors import NotEnoughMemoryError
-from pipeline.forecast import dense_worker_bytes, forecast
+from pipeline.forecast import dense_worker_bytes, forecast, worker_bytes
 from pipeline.memory import MemoryThereIs
 from pipeline.sizing import fit_to_memory, require_memory
 
@@ -70,3 +73,18 @@ def test_running_workers_are_asked_what_they_may_take(prepared):
     crowded = {"nthreads": 64, "memory_limit": forecast(prepared).worker_bytes}
     _, notice = require_memory(prepared, {"tcp://a": worker, "tcp://c": crowded})
     assert notice.startswith("1 of 2 workers have more threads than their memory is good for")
+
+
+def test_frames_that_a_batch_does_not_have_are_not_held_for_recentring(make_archive):
+    archive = make_archive(n_frames=30)
+    one, all_there_are, more = (
+        worker_bytes(prepare(RunOptions(archive.path, recentre=frames)), 1) for frames in (1, 30, 30_000)
+    )
+    assert one < all_there_are == more
+
+
+def test_a_common_mode_takes_memory_for_what_it_leaves_of_the_frames(prepared):
+    rows, columns = prepared.archive.frame_shape
+    parameters = FinderParameters(common_mode=CommonMode.parse("row"))
+    with_common_mode = replace(prepared, options=replace(prepared.options, parameters=parameters))
+    assert worker_bytes(with_common_mode, 1) - worker_bytes(prepared, 1) == 64 * rows * columns * 8
