@@ -27,5 +27,9 @@ class OutputError(RunError):
     """The dataset or its journal can't be written: a full disk, a quota, a disk that went away."""
 
 
+class ChangedResultError(RunError):
+    """A batch was found again with another result than before."""
+
+
 class ResumeError(RunError):
     """A run can't be continued: what it was made from has changed, or what it left is not there."""

@@ -12,7 +12,7 @@ from distributed import Future, KilledWorker
 from cluster_store import FrameStatus
 from pipeline.cluster_watch import ClusterWatch
 from pipeline.deaths import DeathsByTask
-from pipeline.errors import BatchError, ClusterUnavailableError, OutputError, RunError
+from pipeline.errors import BatchError, ChangedResultError, ClusterUnavailableError, OutputError, RunError
 from pipeline.faults import status_of
 from pipeline.plan import Batch
 from pipeline.reports import BatchReport, BatchWrite
@@ -60,7 +60,7 @@ def failure(step: str, batch: Batch, future: Future[Any], watch: ClusterWatch, d
         return Failure(gone, None, "")
     cause = future.exception()
     logger.info("%s failed at step %s", batch, step, exc_info=cause)
-    if isinstance(cause, OutputError):
+    if isinstance(cause, OutputError | ChangedResultError):
         return Failure(cause, None, "")
     if isinstance(cause, KilledWorker):
         sentence = deaths.sentence(cause, watch.hung)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from cluster_store import FrameStatus
 from finder.offset import Offset
 from finder.products import Products
+from pipeline.errors import ChangedResultError
 from pipeline.pedestal_health import PedestalHealth
 from pipeline.plan import Batch
 
@@ -61,6 +62,18 @@ class BatchCount:
     content: str = ""
     state: str = ""
     health: PedestalHealth = field(default_factory=PedestalHealth.unknown)
+
+    def require_digest(self, digest: str) -> None:
+        """Make sure that a batch that was found again is what it was when its digest was noted.
+
+        Raises:
+            ChangedResultError: It isn't.
+        """
+        if self.digest != digest:
+            raise ChangedResultError(
+                f"{self.batch} was found again with another result than before ({self.digest}, not {digest}): the "
+                "archive has changed, or the machine is not sound; begin anew with --overwrite"
+            )
 
 
 @dataclass(frozen=True)

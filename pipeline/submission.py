@@ -261,11 +261,8 @@ class Submission:
 
     def _take_report(self, report: BatchReport) -> None:
         count, index = report.count, report.count.batch.index
-        if index in self._work.expected and (was := self._work.expected[index].digest) != count.digest:
-            raise RunError(
-                f"{count.batch} was found again with another result than before ({count.digest}, not {was}): the "
-                "archive has changed, or the machine is not sound; begin anew with --overwrite"
-            )
+        if index in self._work.expected:
+            count.require_digest(self._work.expected[index].digest)
         self._on_count(count)
         if report.products is not None:
             self._on_products(index, report.products)
@@ -305,7 +302,7 @@ class Submission:
             self._placed += 1
             self._next_row = span.stop
             if (found := self._unplaced.pop(index, None)) is not None:
-                self._write(index, found, span)
+                self._write(index, found, span, count.digest)
             for start, stop in (span.head, span.tail):
                 self._join(self._shared.take(index, start, stop))
             # A client that forgets a future lets Dask free its result once the tasks that need it are done.
@@ -315,13 +312,13 @@ class Submission:
             self._join(self._shared.flush())
         self._on_oldest(self._oldest_unwritten(), self._record.counts)
 
-    def _write(self, index: int, found: Future[Any], span: RowSpan) -> None:
+    def _write(self, index: int, found: Future[Any], span: RowSpan, digest: str) -> None:
         if span.body[0] < span.body[1]:
-            self._follow("write", index, write_batch, self._work.run_id, found, span)
+            self._follow("write", index, write_batch, self._work.run_id, found, span, digest)
         else:
             self._unwritten_bytes.pop(index)
         if span.start < span.stop:
-            self._edges[index] = self._submit("edges", index, batch_edges, found, span)
+            self._edges[index] = self._submit("edges", index, batch_edges, found, span, digest)
 
     def _join(self, chunk: tuple[int, list[int]] | None) -> None:
         """Write a chunk that several batches share; it is there already if one of them did not have to be found."""

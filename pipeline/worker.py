@@ -178,14 +178,30 @@ def skip_batch(run_id: str, batch: Batch, status: FrameStatus, cause: str) -> Ba
     return BatchReport(count)
 
 
-def write_batch(run_id: str, found: _Found, span: RowSpan) -> BatchWrite:
-    """Write the chunks of the dataset that lie wholly inside a batch."""
+def write_batch(run_id: str, found: _Found, span: RowSpan, digest: str) -> BatchWrite:
+    """Write the chunks of the dataset that lie wholly inside a batch.
+
+    Args:
+        run_id: The run.
+        found: The batch; it may have been lost with its worker since it was counted, and found again.
+        span: Its rows.
+        digest: Its digest when it was counted.
+
+    Raises:
+        ChangedResultError: It has another one now.
+    """
+    found.count.require_digest(digest)
     start, stop = span.body
     return _write(run_id, found.count.batch.index, start, _rows(found, span, start, stop, span.rows_per_chunk))
 
 
-def batch_edges(found: _Found, span: RowSpan) -> Edges:
-    """The rows of a batch before and after its whole chunks."""
+def batch_edges(found: _Found, span: RowSpan, digest: str) -> Edges:
+    """The rows of a batch before and after its whole chunks.
+
+    Raises:
+        ChangedResultError: It was found again, and is not what it was (see :func:`write_batch`).
+    """
+    found.count.require_digest(digest)
     head, tail = (
         ClusterRows.concatenate(list(_rows(found, span, start, stop, max(stop - start, 1)))).copy()
         for start, stop in (span.head, span.tail)
