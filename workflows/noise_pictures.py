@@ -8,21 +8,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workflows.dark_noise import BIN_WIDTH, FEWEST_FOR_TAILS, REACH, DarkNoise, gaussian_density
-from workflows.pictures import new_figure, pixel_map, save
+from workflows.pictures import new_figure, picture_path, pixel_map, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def draw_noise(noise: DarkNoise, origin: str, folder: Path) -> list[str]:
-    """Draw into `folder` and return the paths: the darks' noise, that of the first frames, and the tails."""
+    """Draw into `folder` and return the paths: the darks' noise, that of the first frames, and the tails.
+
+    Args:
+        noise: What is drawn.
+        origin: The archive's name, which is in the pictures and in theirs.
+        folder: Where they go; it exists.
+    """
     darks = f"{noise.n_darks:,} dark frames"
     quantity = "noise, one standard deviation [ADU]"
     good = noise.counts_pixel
     pictures = [
         save(
             pixel_map(np.where(good, noise.noise, np.nan), f"Noise of {darks}", quantity, (0.5, 99.5)),
-            folder / "noise_of_darks.png",
+            picture_path(folder, origin, "noise_of_darks"),
             origin,
         )
     ]
@@ -33,9 +39,9 @@ def draw_noise(noise: DarkNoise, origin: str, folder: Path) -> list[str]:
             "ratio; it scatters by a quarter",
             (0.5, 99.5),
         )
-        pictures.append(save(figure, folder / "noise_of_frames.png", origin))
+        pictures.append(save(figure, picture_path(folder, origin, "noise_of_frames"), origin))
     if noise.n_darks >= FEWEST_FOR_TAILS:
-        pictures.append(save(_tails(noise, darks), folder / "noise_tails.png", origin))
+        pictures.append(save(_tails(noise, darks), picture_path(folder, origin, "noise_tails"), origin))
     return pictures
 
 

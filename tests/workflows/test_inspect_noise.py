@@ -50,14 +50,14 @@ def test_the_noise_its_tails_and_the_false_clusters_to_expect_are_said(photonflo
     assert abs(noise["step_widths"]) < 0.05
     # 60 × 70 pixels have so many of what 400 × 400 have, 0.06.
     assert noise["false_clusters_a_frame"] == pytest.approx(0.065 * 60 * 70 / 400**2, rel=0.1)
-    assert page["pictures"] == [f"a.noise/noise_{name}.png" for name in ("of_darks", "of_frames", "tails")]
+    assert page["pictures"] == [f"a.noise/a.noise_{name}.png" for name in ("of_darks", "of_frames", "tails")]
 
 
 def test_the_pictures_are_drawn_where_asked_and_the_page_names_them(photonflow, make_darks, tmp_path):
     outcome = photonflow("inspect", make_darks(outliers=300), "--noise", "--png", "pictures")
     assert outcome.code == 0, outcome.stderr
     drawn = {path.name for path in (tmp_path / "pictures").iterdir()}
-    assert {"noise_of_darks.png", "noise_of_frames.png", "noise_tails.png", "dark_mean.png"} <= drawn
+    assert {f"a.{name}.png" for name in ("noise_of_darks", "noise_of_frames", "noise_tails", "dark_mean")} <= drawn
     for name in drawn:
         assert (tmp_path / "pictures" / name).read_bytes().startswith(b"\x89PNG")
         assert f"pictures/{name}" in outcome.stdout
@@ -68,7 +68,7 @@ def test_few_darks_and_few_frames_leave_out_what_they_cannot_say(photonflow, mak
     outcome = photonflow("inspect", make_darks(n_dark=6, n_frames=10), "--noise")
     assert outcome.code == 0, outcome.stderr
     assert "too few darks to say" in outcome.stdout
-    assert [path.name for path in (tmp_path / "a.noise").iterdir()] == ["noise_of_darks.png"]
+    assert [path.name for path in (tmp_path / "a.noise").iterdir()] == ["a.noise_of_darks.png"]
 
 
 @pytest.mark.parametrize(("n_dark", "words"), [(0, "has no dark frames"), (1, "has 1 dark frames")])
