@@ -12,7 +12,8 @@ from analysis.calibration import calibrate, noise
 from analysis.gain_map import gain_map
 from analysis.interpolation import Interpolation
 from analysis.line_fits import fit_line
-from analysis.peaks import Peak, fit_peak
+from analysis.peak_top import Peak
+from analysis.peaks import fit_peak
 from analysis.xray_lines import KLines, k_lines
 
 __all__ = [

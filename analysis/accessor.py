@@ -13,6 +13,7 @@ from analysis.eta import EtaKind
 from analysis.gain import Map
 from analysis.interpolation import LEARNING_BINS, LEARNING_RANGES, Interpolation, Method
 from analysis.line_fits import Ratio, Shape
+from analysis.peak_top import Peak
 from analysis.selecting import Selection
 from analysis.xray_lines import KLines
 
@@ -139,7 +140,7 @@ class PhotonsAccessor(Selection):
         self,
         bins: Bins = DEFAULT_BINS,
         range: tuple[float, float] | None = None,
-    ) -> peaks.Peak:
+    ) -> Peak:
         """The highest peak of the spectrum within `range`: a Gaussian fitted to its top.
 
         Raises:

@@ -12,13 +12,14 @@ _NEWTON_STEPS = 25
 
 
 @dataclass(frozen=True)
-class Top:
+class Peak:
     """A Gaussian fitted to the top of a peak.
 
     Attributes:
-        position: The centre, in the units of the spectrum's energy.
+        position: The centre, in the units of the spectrum's energy: ADU, or keV after `calibrated`.
         position_error: Its statistical standard error.
-        sigma: The standard deviation of the top; wide where a peak stands on a slope.
+        sigma: The standard deviation of the top; wide where the peak stands on a shelf of shared charge: there
+            ``fit_line`` gives the photons' own.
         height: Clusters a bin at the centre.
     """
 
@@ -28,7 +29,7 @@ class Top:
     height: float
 
 
-def find_top(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64], reach: float = 1.2) -> Top:
+def find_top(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64], reach: float = 1.2) -> Peak:
     """Fit a Gaussian to the top of the highest peak.
 
     The logarithm of a Gaussian is a parabola; its coefficients are those of greatest likelihood for Poisson counts, so
@@ -65,7 +66,7 @@ def find_top(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64], r
     return fit
 
 
-def rough_top(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]) -> Top:
+def rough_top(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]) -> Peak:
     """As :func:`find_top`; where counts are too few for it, what a look at the spectrum tells, with no error.
 
     Raises:
@@ -83,7 +84,7 @@ def rough_top(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]) 
     inside = float(counts[bins].sum())
     middle = float((counts[bins] * energy[bins]).sum() / inside)
     # A Gaussian above half of its height is 2.36 sigma wide, and 0.81 times its height on average.
-    return Top(middle, float("nan"), float(len(bins) * width / 2.36), inside / len(bins) / 0.81)
+    return Peak(middle, float("nan"), float(len(bins) * width / 2.36), inside / len(bins) / 0.81)
 
 
 def _top(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
@@ -100,7 +101,7 @@ def _top(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
     return np.arange(max(0, min(first, top - 1)), min(len(counts), max(last, top + 1) + 1))
 
 
-def _fit(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]) -> Top:
+def _fit(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]) -> Peak:
     """Maximum likelihood of Poisson counts whose logarithm is a parabola, by iteratively reweighted least squares."""
     if (counts > 0).sum() < 3:
         raise ValueError(
@@ -124,7 +125,7 @@ def _fit(energy: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]) -> To
             "give another range, or wider bins where there are few clusters."
         )
     slope = np.array([0.0, -1 / (2 * c), b / (2 * c * c)])  # of the centre -b/2c by a, b, c
-    return Top(
+    return Peak(
         position=float(middle - scale * b / (2 * c)),
         position_error=float(scale * np.sqrt(slope @ np.linalg.inv(normal) @ slope)),
         sigma=float(scale * np.sqrt(-1 / (2 * c))),

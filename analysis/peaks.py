@@ -1,33 +1,13 @@
 """The highest peak of a spectrum, whatever makes it."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
 from analysis.line_fits import fit_line
-from analysis.peak_top import Top, find_top
+from analysis.peak_top import Peak, find_top
 
 # Shared charge lies on one side, a second line often on the other, from some 2 sigma on.
 _REACH_BELOW, _REACH_ABOVE = 4.0, 1.2
-
-
-@dataclass(frozen=True)
-class Peak:
-    """A Gaussian fitted to the top of a peak.
-
-    Attributes:
-        position: The centre, in the units of the spectrum's energy: ADU, or keV after `calibrated`.
-        position_error: Its statistical standard error.
-        sigma: The standard deviation of the top; wide where the peak stands on a shelf of shared charge: there
-            ``fit_line`` gives the photons' own.
-        height: Clusters a bin at the centre.
-    """
-
-    position: float
-    position_error: float
-    sigma: float
-    height: float
 
 
 def fit_peak(spectrum: xr.DataArray, limits: tuple[float, float] | None = None, reach: float = 1.2) -> Peak:
@@ -41,8 +21,7 @@ def fit_peak(spectrum: xr.DataArray, limits: tuple[float, float] | None = None, 
     Raises:
         ValueError: No peak there: fewer than three filled bins around the top, or no maximum between its sides.
     """
-    top = _top(spectrum if limits is None else spectrum.sel(energy=slice(*limits)), reach)
-    return Peak(top.position, top.position_error, top.sigma, top.height)
+    return _top(spectrum if limits is None else spectrum.sel(energy=slice(*limits)), reach)
 
 
 def fit_peak_on_shelf(spectrum: xr.DataArray) -> xr.Dataset:
@@ -58,6 +37,6 @@ def fit_peak_on_shelf(spectrum: xr.DataArray) -> xr.Dataset:
     return fit_line(spectrum, shape="step", limits=span)
 
 
-def _top(spectrum: xr.DataArray, reach: float) -> Top:
+def _top(spectrum: xr.DataArray, reach: float) -> Peak:
     energy = spectrum["energy"].to_numpy().astype(np.float64)
     return find_top(energy, spectrum.to_numpy().astype(np.float64), reach)

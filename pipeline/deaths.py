@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from distributed import KilledWorker
 
+from pipeline.memory import bytes_in_words
 from pipeline.worker_exits import WorkerExit
 
 logger = logging.getLogger(__name__)
@@ -98,11 +99,11 @@ class DeathsByTask:
 
     def _memory_advice(self, ended: WorkerExit) -> str:
         smaller = "use a smaller --batch-size (which is part of the result)"
-        took = f"one took {_bytes(ended.peak_bytes)} or more"
+        took = f"one took {bytes_in_words(ended.peak_bytes)} or more"
         share = ended.memory_bytes / self._n_workers
         if 0 < ended.limit_bytes < 0.9 * share:
-            return f"{took}, and its memory_limit is {_bytes(ended.limit_bytes)}: raise that, or {smaller}"
-        took = f"{took} of the {_bytes(ended.memory_bytes)} that there are"
+            return f"{took}, and its memory_limit is {bytes_in_words(ended.limit_bytes)}: raise that, or {smaller}"
+        took = f"{took} of the {bytes_in_words(ended.memory_bytes)} that there are"
         # It would have taken more than it had when it was ended.
         needed = max(self._projected_bytes, MORE_THAN_THE_PEAK * ended.peak_bytes)
         fit = min(int(ended.memory_bytes / needed), self._n_workers - 1)
@@ -113,7 +114,3 @@ class DeathsByTask:
 
 def _batch_of(task: str) -> str:
     return f"batch {task.rpartition('-')[2]}"
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

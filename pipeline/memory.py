@@ -62,6 +62,11 @@ def out_of_memory_kills(root: Path = Path("/")) -> int:
     return sum(_entry(file, key) or 0 for file, key in files)
 
 
+def bytes_in_words(count: int) -> str:
+    """So many bytes of memory, in MB or GB."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
 def _cgroups(root: Path) -> Iterator[Path]:
     """The folders of the memory cgroups that this process is in, inner ones first."""
     try:

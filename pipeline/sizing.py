@@ -13,7 +13,7 @@ from distributed.system import MEMORY_LIMIT
 from pipeline.clusters import ClusterConfig
 from pipeline.errors import NotEnoughMemoryError
 from pipeline.forecast import PROCESS_BYTES, dense_worker_bytes, forecast, worker_bytes
-from pipeline.memory import MemoryThereIs, memory_there_is
+from pipeline.memory import MemoryThereIs, bytes_in_words, memory_there_is
 from pipeline.preparation import PreparedRun
 
 logger = logging.getLogger(__name__)
@@ -52,20 +52,20 @@ def fit_to_memory(prepared: PreparedRun, config: ClusterConfig) -> SizedCluster:
     limit = None if config.memory_limit == "auto" else int(parse_bytes(config.memory_limit))
     if limit is not None and needed > limit:
         raise NotEnoughMemoryError(
-            f"a worker needs up to about {_readable(needed)} and its memory_limit is {_readable(limit)}: raise that, "
-            f"or {_SMALLER_BATCHES}"
+            f"a worker needs up to about {bytes_in_words(needed)} and its memory_limit is {bytes_in_words(limit)}: "
+            f"raise that, or {_SMALLER_BATCHES}"
         )
     workers = min(asked, there_is.available // needed)
     if workers < 1:
         raise NotEnoughMemoryError(
-            f"a worker needs up to about {_readable(needed)} and {there_is.limited_by} has "
-            f"{_readable(there_is.available)} to spare: free some memory, or {_SMALLER_BATCHES}"
+            f"a worker needs up to about {bytes_in_words(needed)} and {there_is.limited_by} has "
+            f"{bytes_in_words(there_is.available)} to spare: free some memory, or {_SMALLER_BATCHES}"
         )
     notice = None
     if workers < asked:
         notice = (
             f"starting {workers} worker{'s' * (workers != 1)} instead of {asked}: each needs up to about "
-            f"{_readable(needed)}, and {there_is.limited_by} has {_readable(there_is.available)} to spare"
+            f"{bytes_in_words(needed)}, and {there_is.limited_by} has {bytes_in_words(there_is.available)} to spare"
         )
     # Dask's own idea of what there is leaves out the cgroups inside the outermost one.
     share = limit or min(MEMORY_LIMIT, there_is.total) // workers
@@ -93,16 +93,16 @@ def require_memory(prepared: PreparedRun, workers: Mapping[str, Mapping[str, Any
         threads = workers[address]["nthreads"]
         if limit and needed > limit:
             raise NotEnoughMemoryError(
-                f"a batch needs up to about {_readable(needed)} and the worker at {address} may take "
-                f"{_readable(limit)}: start it with a higher --memory-limit, or {_SMALLER_BATCHES}"
+                f"a batch needs up to about {bytes_in_words(needed)} and the worker at {address} may take "
+                f"{bytes_in_words(limit)}: start it with a higher --memory-limit, or {_SMALLER_BATCHES}"
             )
         crowded += bool(limit) and _with_threads(needed, threads) > limit
     if not crowded:
         return needed, None
     return needed, (
         f"{crowded} of {len(workers)} workers have more threads than their memory is good for at about "
-        f"{_readable(needed)} for the first and {_readable(needed - PROCESS_BYTES)} for each further one: should they "
-        "run out of memory, start them with fewer threads"
+        f"{bytes_in_words(needed)} for the first and {bytes_in_words(needed - PROCESS_BYTES)} for each further one: "
+        "should they run out of memory, start them with fewer threads"
     )
 
 
@@ -122,7 +122,3 @@ def _expected_bytes(prepared: PreparedRun, enough: int, threads: int) -> int:
 
 def _with_threads(bytes_of_one: int, threads: int) -> int:
     return PROCESS_BYTES + threads * (bytes_of_one - PROCESS_BYTES)
-
-
-def _readable(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
