@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from cluster_store import dataset_status
 from pipeline.journal import read_header
@@ -13,10 +14,14 @@ from pipeline.redaction import redacted
 def what_is_left(prepared: PreparedRun) -> str:
     """What lies at the output's place after a run that did not finish, and how to go on."""
     out = prepared.out
+    out_of_reach = f"once {out} can be reached again, go on with: {resuming(prepared.options.command)}"
     try:
         status, header = dataset_status(out), read_header(out)
     except OSError:
-        return f"once {out} can be reached again, go on with: {resuming(prepared.options.command)}"
+        return out_of_reach
+    # A run makes the folder that its output lies in, should there be none, before anything else.
+    if not Path(out).parent.exists():
+        return out_of_reach
     if status == "complete" and (header is None or header.created):
         return f"the dataset at {out} is complete"
     if header is not None:

@@ -65,4 +65,4 @@ def failure(step: str, batch: Batch, future: Future[Any], watch: ClusterWatch, d
     if isinstance(cause, KilledWorker):
         sentence = deaths.sentence(cause, watch.hung)
         return Failure(BatchError(f"{batch} {sentence}"), FrameStatus.FAILED, f"it {sentence}")
-    return Failure(BatchError(f"{batch} failed: {cause}"), status_of(cause), str(cause))
+    return Failure(BatchError(f"{batch} failed: {str(cause).rstrip('.')}"), status_of(cause), str(cause))

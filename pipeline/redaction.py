@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _HIDDEN = "***"
-# A user and a password, or a key, before the host: s3://id:secret@bucket/x
-_USER = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)[^/\s'\"@]+@")
+# A user and a password, or a key, before the host: s3://id:secret@bucket/x; as a path it has one slash.
+_USER = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]+:/{1,2})[^/\s'\"@]+@")
 # Signed links and tokens: ?X-Amz-Signature=…, &token=…, and the same as options of their own: secret=…
 _WORDS = r"token|signature|secret|passw(?:or)?d|credential|api[_-]?key|access[_-]?key"
 _NAMES = rf"[\w.-]*(?:{_WORDS})[\w.-]*|(?<![\w.-])(?:sig|auth)"

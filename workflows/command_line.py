@@ -62,7 +62,7 @@ def _outcome(command: click.Command, prog: str) -> ExitCode:
     except click.UsageError as error:
         said = io.StringIO()
         error.show(said)
-        click.echo(printable_lines(said.getvalue()), err=True, nl=False)
+        click.echo(printable_lines(_redacted(said.getvalue())), err=True, nl=False)
         return ExitCode.USAGE
     except click.ClickException as error:
         _say(error.format_message())
@@ -147,4 +147,4 @@ def _sentence(error: BaseException) -> str:
 
 def _show_traceback_if_verbose() -> None:
     if logging.getLogger("workflows").isEnabledFor(logging.INFO):
-        click.echo(printable_lines(traceback.format_exc()), err=True, nl=False)
+        click.echo(printable_lines(_redacted(traceback.format_exc())), err=True, nl=False)

@@ -147,15 +147,20 @@ class Interruptions:
                     self._end_at_once(first, " twice")
 
     def _end_at_once(self, signum: signal.Signals, how: str) -> NoReturn:
+        # A live progress line hides the cursor.
+        cursor = "\x1b[?25h\n" if sys.stderr is not None and sys.stderr.isatty() else ""
+        stderr = 2
+        with suppress(OSError):
+            # Threads that look after workers see them end, and would say so with a traceback each.
+            stderr = os.dup(2)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         with suppress(psutil.Error):
             for child in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error):
                     child.kill()
-        # A live progress line hides the cursor.
-        cursor = "\x1b[?25h\n" if sys.stderr is not None and sys.stderr.isatty() else ""
         left = f"; {self.left}" if self.left else ""
         with suppress(OSError):
-            os.write(2, f"{cursor}photonflow: {_WORDS[signum.name]}{how}{left}\n".encode(errors="replace"))
+            os.write(stderr, f"{cursor}photonflow: {_WORDS[signum.name]}{how}{left}\n".encode(errors="replace"))
         os._exit(128 + signum)
 
 

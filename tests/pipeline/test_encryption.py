@@ -113,6 +113,7 @@ def test_certificates_that_are_not_there_are_refused(options, said):
         ("https://h/x?a=1&X-Amz-Signature=abc&b=2", "https://h/x?a=1&X-Amz-Signature=***&b=2"),
         ("https://h/x?token=abc --out y.zarr", "https://h/x?token=*** --out y.zarr"),
         ("--storage aws_secret_access_key=abc", "--storage aws_secret_access_key=***"),
+        ("no file: https:/id:s3cr3t@h/c.yaml", "no file: https:/***@h/c.yaml"),
         ("tcp://10.0.0.1:8786 a@b.zarr --n-sigma=5", "tcp://10.0.0.1:8786 a@b.zarr --n-sigma=5"),
     ],
 )

@@ -13,7 +13,7 @@ import xarray as xr
 
 from cluster_store import dataset_status
 from finder import FinderParameters, Pedestal
-from pipeline import BatchError, OutputError, ResumeError, RunOptions, execute, prepare
+from pipeline import BatchError, OutputError, ResumeError, RunError, RunOptions, execute, prepare
 from pipeline.journal import journal_folder
 
 # Chunks of the dataset so small that a batch writes several, and shares some with its neighbours.
@@ -263,6 +263,24 @@ def test_a_disk_that_takes_no_more_ends_the_run_even_when_bad_batches_are_skippe
         client.run(limit_file_size, -1)
     start(archive, client, resume=True)
     assert_same(contents(archive.out), expected)
+
+
+def test_an_output_folder_that_goes_away_ends_the_run_in_a_sentence(client, make_archive, tmp_path):
+    archive = make_archive()
+    expected = undisturbed(archive, client, tmp_path)
+    disk, gone = tmp_path / "disk", tmp_path / "gone"
+    disk.mkdir()
+
+    def unplug(progress):
+        if progress.batches == 3:
+            disk.rename(gone)
+
+    with pytest.raises(RunError, match=r"^[^\n]*c.zarr [^\n]*; once [^\n]*c.zarr can be reached again, [^\n]*$"):
+        start(archive, client, out=str(disk / "c.zarr"), on_bad_batch="skip", on_progress=unplug)
+    shutil.rmtree(disk, ignore_errors=True)
+    gone.rename(disk)
+    start(archive, client, out=str(disk / "c.zarr"), resume=True)
+    assert_same(contents(disk / "c.zarr"), expected)
 
 
 def limit_file_size(limit):

@@ -84,6 +84,18 @@ def test_a_second_ctrl_c_ends_at_once_whatever_workers_do(long_archive):
     assert rest.rstrip().endswith("--cpus 2 --resume")
 
 
+def test_a_signal_while_workers_start_is_one_line(long_archive):
+    with started(long_archive, until="starting 2 workers") as run:
+        while not workers_of(run):
+            assert run.poll() is None
+        run.send_signal(signal.SIGTERM)
+        _, rest = run.communicate(timeout=120)
+        assert left_of(run.pid) == []
+    assert run.returncode == 143
+    # Not a word of asyncio's about workers that ended before they had begun.
+    assert rest.splitlines() == ["photonflow: terminated; nothing was written"]
+
+
 def test_workers_that_do_not_end_are_ended(long_archive):
     with started(long_archive, until="finding clusters") as run:
         for worker in workers_of(run):
