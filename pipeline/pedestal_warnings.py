@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import warnings
 from collections.abc import Sequence
 
@@ -142,10 +143,11 @@ def _warn_of_hot_pixels(counts: Sequence[BatchCount], prepared: PreparedRun) -> 
     false = sum(count.health.clusters_of_hot for count in counts)
     if false > SHARE_OF_FALSE_CLUSTERS * total:
         most = max(count.health.hot for count in counts)
+        mask = shlex.quote(f"{prepared.out}/pedestal")
         warnings.warn(
             f"{most} pixel{'s fire' if most != 1 else ' fires'} in more than 1 % of the frames and unlike "
             f"{'their' if most != 1 else 'its'} neighbours, and made {false / total:.1%} of the clusters: leave "
-            f"{'them' if most != 1 else 'it'} out with --mask {prepared.out}/pedestal in a run with another --out",
+            f"{'them' if most != 1 else 'it'} out with --mask {mask} in a run with another --out",
             BadPixelsWarning,
             stacklevel=4,
         )

@@ -152,8 +152,16 @@ def _movement(table: xr.Dataset) -> list[Fact]:
         batch = int(np.nanargmax(np.abs(variable.to_numpy())))
         value = float(variable[batch])
         units, meaning = (variable.attrs.get(key, "") for key in ("units", "long_name"))
-        facts.append(Fact(f"largest_{batchwise}", value, f"{value:+.3g} {units} in batch {batch} ({meaning})"))
+        told = _quantity(value, units, variable.dtype)
+        facts.append(Fact(f"largest_{batchwise}", value, f"{told} in batch {batch} ({meaning})"))
     return facts
+
+
+def _quantity(value: float, units: str, dtype: np.dtype) -> str:
+    """A value as it is read aloud: of units 1, a count of integers or a share in per cent."""
+    if units != "1":
+        return f"{value:+.3g} {units}"
+    return f"{value:,.0f}" if dtype.kind in "iu" else f"{value:.2%}"
 
 
 def _products(table: xr.Dataset) -> list[Fact]:

@@ -83,7 +83,9 @@ def write_clusters(path, n_clusters, finished=True, shape=(20, 30)):
     dark = rng.normal(4655, 15, (100, *shape)).round().astype(np.uint16)
     write_pedestal(path, Pedestal.from_dark(dark, n_samples=1000))
     moved = ("batch", np.array([0.01, -0.25]), {"units": "noise widths", "long_name": "movement"})
-    write_table(path, "pedestal", xr.Dataset({"movement": moved}))
+    hot = ("batch", np.array([3, 12_345], np.uint32), {"units": "1", "long_name": "hot pixels"})
+    off = ("batch", np.array([0.0605, 0.01]), {"units": "1", "long_name": "share of pixels"})
+    write_table(path, "pedestal", xr.Dataset({"movement": moved, "hot": hot, "pixels_off": off}))
     write_table(path, "batches", xr.Dataset({"find_seconds": ("batch", [1.5, 2.0], {"units": "s"})}))
     if finished:
         finish_dataset(path, layout, n_clusters, {"digest": "xxh3-128:0123"})
@@ -173,6 +175,8 @@ def test_a_dataset_is_described(dataset):
         "3 × 3 pixels",
         "xxh3-128:0123",
         "-0.25 noise widths in batch 1",
+        "12,345 in batch 1 (hot pixels)",
+        "6.05% in batch 0 (share of pixels)",
         "3.50 s over all batches",
         "sample",
         f"xr.open_zarr({str(dataset)!r})",
@@ -191,7 +195,7 @@ def test_a_dataset_is_described_to_programs_and_drawn(dataset, tmp_path):
     assert page["pedestal against the frames"]["largest_movement"] == -0.25
     arrays = 9000 * 44 + 40 * 13 + 2 * 3 * 2
     pedestal = 20 * 30 * (8 + 5 * 4)
-    assert page["storage"]["bytes_decoded"] == arrays + pedestal + 2 * 8 + 2 * 8
+    assert page["storage"]["bytes_decoded"] == arrays + pedestal + 2 * (8 + 4 + 8) + 2 * 8
     on_disk = sum(file.stat().st_size for file in dataset.rglob("*") if file.is_file())
     assert 0.5 * on_disk < page["storage"]["bytes_on_disk"] <= on_disk
     assert [Path(picture).name for picture in page["pictures"]] == [
