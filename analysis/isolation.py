@@ -54,6 +54,8 @@ def _encoded(
     """Frame, row and column in one number that sorts like them; -1 - number for those that do not count."""
     if len(y) and max(int(y.max()), int(x.max())) >= 1 << 16:
         raise ValueError("isolated() takes detectors of up to 65536 rows and columns; this one has more.")
+    if len(frame) and int(frame.max()) >= 1 << 31:
+        raise ValueError("isolated() takes datasets of up to 2147483648 frames; this one has more: choose some first.")
     code = (frame.astype(np.int64) << 32) | (y.astype(np.int64) << 16) | x.astype(np.int64)
     return code if keep is None else np.where(keep, code, -1 - code)
 

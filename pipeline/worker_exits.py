@@ -70,6 +70,10 @@ class ExitReporter(NannyPlugin):
         """Listen to the worker that is there, and to those that will take its place."""
         self._kills = out_of_memory_kills()
         self._nanny = nanny
+        if not hasattr(nanny, "_on_worker_exit_sync"):
+            # Private to Dask: without it a worker's end is told without its cause, and the run goes on.
+            logger.info("this version of Dask does not let the causes of workers' ends be heard")
+            return
         self._passed_on: Callable[[int], None] = nanny._on_worker_exit_sync
         nanny._on_worker_exit_sync = self._report
         if nanny.process is not None:
@@ -78,7 +82,7 @@ class ExitReporter(NannyPlugin):
     def teardown(self, nanny: Any) -> None:
         """Listen no more."""
         # Another run's may have been put around this one's; then it stays, and reports to nobody.
-        if nanny._on_worker_exit_sync == self._report:
+        if getattr(nanny, "_on_worker_exit_sync", None) == self._report:
             nanny._on_worker_exit_sync = self._passed_on
             if nanny.process is not None:
                 nanny.process.on_exit = self._passed_on

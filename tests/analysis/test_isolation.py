@@ -74,3 +74,13 @@ def test_blocks_end_where_chunks_end_and_cover_every_row_once(stored):
     joined = xr.concat(parts, "cluster")
     np.testing.assert_array_equal(joined.x, stored.x)
     assert list(blocks(stored.isel(cluster=slice(0, 0)), ("x",), "cluster")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"), [("frame_index", 2**31, "2147483648 frames"), ("x", 2**16, "65536 rows")]
+)
+def test_what_does_not_fit_into_one_number_is_refused_and_not_left_out(make_photons, name, value, message):
+    ds = make_photons(3)
+    ds[name] = ds[name].astype("u4") * 0 + np.uint32(value)
+    with pytest.raises(ValueError, match=message):
+        ds.photons.isolated(3).kept()
