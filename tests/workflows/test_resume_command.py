@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import xarray as xr
 
@@ -26,9 +27,9 @@ def many_batches(tmp_path_factory):
     """An archive that takes a while in batches of one frame, and the dataset of an undisturbed run."""
     folder = tmp_path_factory.mktemp("resume")
     rng = np.random.default_rng(2)
-    frames = rng.normal(1000, 5, (150, 8, 9))
+    frames = rng.normal(1000, 5, (80, 8, 9))
     frames[:, 4, 4] += 300
-    writer = create_archive(folder / "a.zarr", shape=frames.shape, dtype=np.uint16, n_dark=100, frames_per_chunk=15)
+    writer = create_archive(folder / "a.zarr", shape=frames.shape, dtype=np.uint16, n_dark=100, frames_per_chunk=8)
     writer.write_dark(0, rng.normal(1000, 5, (100, 8, 9)).astype(np.uint16))
     writer.write_frames(0, frames.astype(np.uint16))
     done = process(folder, "--out", "undisturbed.zarr")
@@ -66,18 +67,26 @@ def assert_undisturbed(folder, out):
         assert found.attrs.get("digest") == expected.attrs.get("digest")
 
 
-@pytest.mark.parametrize("share", [1, 7])
-def test_a_killed_client_leaves_what_resume_goes_on_from(many_batches, share):
+@pytest.mark.parametrize(("how", "frames"), [("killed", 8), ("two Ctrl-C", 40)])
+def test_a_client_that_ends_at_once_leaves_what_resume_goes_on_from(many_batches, how, frames):
     out = many_batches / "killed.zarr"
-    with started(many_batches, "--out", "killed.zarr", "--overwrite", until=f"{15 * share} of 150") as run:
-        run.kill()
-        run.wait()
+    with started(many_batches, "--out", "killed.zarr", "--overwrite", until=f"{frames} of 80") as run:
+        if how == "killed":
+            run.kill()
+        else:
+            # A worker that does nothing, so that the first Ctrl-C does not end it.
+            for child in psutil.Process(run.pid).children():
+                child.suspend()
+            run.send_signal(signal.SIGINT)
+            assert any("Ctrl-C again" in line for line in run.stderr)
+            run.send_signal(signal.SIGINT)
+        run.wait(timeout=120)
         # Its workers may live a little longer, and write what they have in hand.
         again = process(many_batches, "--out", "killed.zarr", "--resume", "--json")
     assert again.returncode == 0, again.stderr
     assert f"process {run.pid} on " in again.stderr
     summary = json.loads(again.stdout)
-    assert summary["frames"] + summary["frames_kept"] == 150
+    assert summary["frames"] + summary["frames_kept"] == 80
     assert_undisturbed(many_batches, out)
     last = process(many_batches, "--out", "killed.zarr", "--resume", "--no-progress")
     assert (last.returncode, last.stderr) == (0, "")
@@ -86,7 +95,7 @@ def test_a_killed_client_leaves_what_resume_goes_on_from(many_batches, share):
 
 
 def test_the_line_that_an_interrupted_run_says_goes_on_with_it(many_batches):
-    with started(many_batches, "--out", "stopped.zarr", "--overwrite", until="15 of 150") as run:
+    with started(many_batches, "--out", "stopped.zarr", "--overwrite", until="8 of 80") as run:
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=60)
         assert run.returncode == 130
@@ -114,24 +123,24 @@ def test_skipped_batches_are_listed_and_told_by_the_exit_code(many_batches):
     chunk = folder / "a.zarr" / "frames" / "c" / "9" / "0" / "0"
     content = chunk.read_bytes()
     chunk.write_bytes(content[:40])
-    arguments = ("--batch-size", "30", "--on-bad-batch", "skip")
+    arguments = ("--batch-size", "20", "--on-bad-batch", "skip")
     done = process(folder, *arguments, "--no-progress")
     assert (done.returncode, done.stderr) == (3, "")
-    assert "30 frames of 1 batches are not in the dataset" in done.stdout
-    assert "batch 4 (frames 120:150): unreadable" in done.stdout
+    assert "20 frames of 1 batches are not in the dataset" in done.stdout
+    assert "batch 3 (frames 60:80): unreadable" in done.stdout
     assert "c/9/0/0" in done.stdout
     assert "--on-bad-batch skip --no-progress --resume" in done.stdout
     inspected = subprocess.run(
         [VENV_BIN / "photonflow", "inspect", folder / "a.clusters.zarr"], capture_output=True, text=True, check=True
     )
-    assert "120 to 149" in inspected.stdout
+    assert "60 to 79" in inspected.stdout
     as_json = process(folder, *arguments, "--resume", "--json", "--no-progress")
     assert (as_json.returncode, as_json.stderr) == (3, "")
     (skipped,) = json.loads(as_json.stdout)["skipped"]
     assert (skipped["batch"], skipped["first_frame"], skipped["stop_frame"], skipped["status"]) == (
-        4,
-        120,
-        150,
+        3,
+        60,
+        80,
         "unreadable",
     )
     chunk.write_bytes(content)
