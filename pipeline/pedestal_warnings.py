@@ -45,13 +45,14 @@ def warn_of_pedestal(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixe
         prepared: The run.
         n_pixels: Pixels that count.
     """
-    _warn_of_offset(counts, prepared, n_pixels)
-    _warn_of_starved_pixels(counts, prepared)
+    # Pixels that a pedestal far off keeps from updating are its consequence, and told with it.
+    if not _warn_of_offset(counts, prepared, n_pixels):
+        _warn_of_starved_pixels(counts, prepared)
     _warn_of_common_mode(counts, prepared)
     _warn_of_hot_pixels(counts, prepared)
 
 
-def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixels: int) -> None:
+def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixels: int) -> bool:
     # The window's sum is off by area · offset, and its threshold is n_sigma · √area noise widths.
     tolerable = Offset(_tolerable(prepared), SHARE_OF_BAD_PIXELS)
 
@@ -64,7 +65,7 @@ def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixel
 
     stale = [count for count in counts if is_stale(count)]
     if not stale:
-        return
+        return False
     worst = max(stale, key=lambda count: abs(count.offset.median))
     # Frames that jump together are off by something else each time: moving X0 does not follow them.
     kind = None if prepared.options.parameters.common_mode is not None else _common_mode(worst, prepared)
@@ -84,6 +85,7 @@ def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixel
         StalePedestalWarning,
         stacklevel=4,
     )
+    return True
 
 
 def _warn_of_starved_pixels(counts: Sequence[BatchCount], prepared: PreparedRun) -> None:

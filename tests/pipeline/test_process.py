@@ -198,6 +198,8 @@ def test_chunks_that_are_larger_than_a_batch_and_do_not_line_up_with_it_work(cli
 class TestPedestal:
     """Where the pedestal comes from."""
 
+    # There are photons in these darks, and the run says so.
+    @pytest.mark.filterwarnings("ignore::pipeline.WrongDarksWarning")
     def test_the_first_frames_can_serve_as_darks_and_are_left_out(self, client, make_archive):
         archive = make_archive(n_frames=130, n_dark=0, photons=0.2)
         clusters = run(archive, client, batch_size=10, pedestal="first:100")
@@ -222,7 +224,7 @@ class TestPedestal:
 
     def test_mean_and_noise_are_taken_from_npz_and_zarr(self, client, make_archive, tmp_path):
         archive = make_archive(n_dark=0, photons=0.2)
-        mean, noise = archive.frames.mean(0), np.full((20, 30), 11.0)
+        mean, noise = archive.frames.mean(0), np.full((20, 30), 5.0)
         np.savez(tmp_path / "pedestal.npz", mean=mean, noise=noise)
         xr.Dataset({"mean": (("y", "x"), mean), "noise": (("y", "x"), noise)}).to_zarr(
             tmp_path / "pedestal.zarr", consolidated=False

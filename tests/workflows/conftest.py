@@ -71,7 +71,9 @@ def archive(tmp_path):
     rng = np.random.default_rng(7)
     path = tmp_path / "a.zarr"
     frames = rng.normal(1000, 5, (30, 12, 10))
-    frames[:, 5, 5] += 300
+    # Each in a pixel of its own: one that fires in every frame would be a hot pixel.
+    places = np.arange(30)
+    frames[places, 1 + places // 3, 2 + 3 * (places % 3)] += 300
     writer = create_archive(path, shape=frames.shape, dtype=np.uint16, n_dark=100)
     writer.write_dark(0, rng.normal(1000, 5, (100, 12, 10)).astype(np.uint16))
     writer.write_frames(0, frames.astype(np.uint16))

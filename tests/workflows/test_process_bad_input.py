@@ -254,7 +254,7 @@ class TestDamage:
         chunk.write_bytes(flipped)
         outcome = python_m("process", archive, "--batch-size", 10, "--cpus", 1, "--no-progress")
         assert outcome.code == 1
-        for said in ("batch 2 (frames 20:30)", str(chunk), "frames 20:30", "--overwrite"):
+        for said in ("batch 2 (frames 20:30)", str(chunk), "frames 20:30", "--resume"):
             assert said in outcome.sentence
         assert dataset_status(archive.with_name("a.clusters.zarr")) == "running"
 

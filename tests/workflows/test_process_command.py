@@ -126,10 +126,11 @@ def started(archive, *arguments, until):
 @pytest.mark.parametrize(
     ("sent", "until", "code", "left"),
     [
-        (signal.SIGINT, "finding clusters", 130, "--resume"),
-        (signal.SIGTERM, "finding clusters", 143, "--resume"),
-        (signal.SIGHUP, "finding clusters", 129, "--resume"),
-        (signal.SIGINT, "starting", 130, "nothing was written"),
+        (signal.SIGINT, "finding clusters", 130, ["--resume"]),
+        (signal.SIGTERM, "finding clusters", 143, ["--resume"]),
+        (signal.SIGHUP, "finding clusters", 129, ["--resume"]),
+        # A machine may be so slow that the run has begun before the ten seconds that it has to end are over.
+        (signal.SIGINT, "starting", 130, ["nothing was written", "--resume"]),
     ],
     ids=["Ctrl-C", "SIGTERM", "closed terminal", "Ctrl-C while workers start"],
 )
@@ -142,7 +143,7 @@ def test_an_interrupted_run_ends_with_one_line_and_leaves_no_process(many_batche
     assert (run.returncode, stdout) == (code, "")
     lines = [line for line in rest.splitlines() if line.startswith("photonflow: ") or "Traceback" in line]
     assert len(lines) == 1, rest
-    assert left in lines[0]
+    assert any(advice in lines[0] for advice in left)
 
 
 def test_the_dashboard_is_served_where_it_was_asked_for_and_its_link_is_said(many_batches):
