@@ -1,6 +1,12 @@
-"""What tests report beside passing: how many inputs they tried, where they say so with `record_property`."""
+"""For all tests: Ctrl-C counts, and what they report beside passing (inputs tried, where they `record_property` them)."""
 
 from __future__ import annotations
+
+import signal
+
+# A shell that starts the tests in its background lets them, and all that they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 INPUTS_TRIED = "inputs tried"
 
