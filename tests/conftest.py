@@ -1,4 +1,4 @@
-"""For all tests: Ctrl-C counts, and what they report beside passing (inputs tried, where they `record_property` them)."""
+"""For all tests: Ctrl-C counts; and what tests report beside passing, such as how many inputs they tried."""
 
 from __future__ import annotations
 
