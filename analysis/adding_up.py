@@ -48,7 +48,7 @@ def add_up_in_place(function: Callable[..., None], counts: npt.NDArray[Any], col
         columns: (cluster), of equal length.
     """
     table = aligned(columns)
-    for block in blocks(table, list(table), "cluster"):  # type: ignore[arg-type]
+    for block in blocks(table, [str(name) for name in table], "cluster"):
         function(counts, *(column.to_numpy() for column in block.values()))
 
 

@@ -60,7 +60,7 @@ class Binning:
                 raise ValueError("bins must be a number, or at least two finite edges in ascending order.")
             widths = np.diff(edges)
             return Binning(edges, bool(np.allclose(widths, widths[0], rtol=1e-9)))
-        n_bins = int(bins)  # type: ignore[arg-type]
+        n_bins = int(np.asarray(bins).item())
         if n_bins < 1:
             raise ValueError(f"bins is {bins}; it must be at least 1.")
         if limits is None:
@@ -124,7 +124,7 @@ def _sample(energies: xr.DataArray, keep: xr.DataArray | None) -> Floats:
 
 
 @Kernel
-def _count(values, group, edges, equal, counts):  # type: ignore[no-untyped-def]
+def _count(values: Any, group: Any, edges: Any, equal: Any, counts: Any) -> Any:
     n = len(edges) - 1
     low, high = edges[0], edges[n]
     per_unit = n / (high - low)

@@ -159,7 +159,7 @@ def _counted(
 
 
 @Kernel
-def _eta_2x2(signal, full, corner, energy, eta_y, eta_x):  # type: ignore[no-untyped-def]
+def _eta_2x2(signal: Any, full: Any, corner: Any, energy: Any, eta_y: Any, eta_x: Any) -> Any:
     cy, cx = signal.shape[1] // 2, signal.shape[2] // 2
     for i in range(len(signal)):
         high_y, high_x = corner[i] >> 1, corner[i] & 1
@@ -176,7 +176,7 @@ def _eta_2x2(signal, full, corner, energy, eta_y, eta_x):  # type: ignore[no-unt
 
 
 @Kernel
-def _eta_3x3(signal, zero, cross, energy, eta_y, eta_x):  # type: ignore[no-untyped-def]
+def _eta_3x3(signal: Any, zero: Any, cross: Any, energy: Any, eta_y: Any, eta_x: Any) -> Any:
     cy, cx = signal.shape[1] // 2, signal.shape[2] // 2
     for i in range(len(signal)):
         s = signal[i]
@@ -199,7 +199,9 @@ def _eta_3x3(signal, zero, cross, energy, eta_y, eta_x):  # type: ignore[no-unty
 
 
 @Kernel
-def _count(eta_y, eta_x, energy, keep, edges, bins, low, high, counts):  # type: ignore[no-untyped-def]
+def _count(
+    eta_y: Any, eta_x: Any, energy: Any, keep: Any, edges: Any, bins: Any, low: Any, high: Any, counts: Any
+) -> Any:
     per_unit = bins / (high - low)
     n_energies = len(edges) - 1
     for i in range(len(eta_y)):

@@ -172,7 +172,21 @@ def _positions(
 
 
 @Kernel
-def _interpolate(eta_y, eta_x, corner, energy, y, x, square, low, high, edges, u, v, column):  # type: ignore[no-untyped-def]
+def _interpolate(
+    eta_y: Any,
+    eta_x: Any,
+    corner: Any,
+    energy: Any,
+    y: Any,
+    x: Any,
+    square: Any,
+    low: Any,
+    high: Any,
+    edges: Any,
+    u: Any,
+    v: Any,
+    column: Any,
+) -> Any:
     """Replace eta_y and eta_x by positions."""
     bins = column.shape[1]
     per_unit = bins / (high - low)
@@ -200,7 +214,7 @@ def _interpolate(eta_y, eta_x, corner, energy, y, x, square, low, high, edges, u
 
 
 @Kernel
-def _fill(y, x, keep, factor, counts, missed):  # type: ignore[no-untyped-def]
+def _fill(y: Any, x: Any, keep: Any, factor: Any, counts: Any, missed: Any) -> Any:
     height, width = counts.shape
     for i in range(len(y)):
         if len(keep) and not keep[i]:

@@ -83,7 +83,7 @@ def _alone(codes: Codes, radius: int) -> npt.NDArray[np.bool_]:
 
 
 @Kernel
-def _mark_neighbours(codes, radius, alone):  # type: ignore[no-untyped-def]
+def _mark_neighbours(codes: Any, radius: Any, alone: Any) -> Any:
     """Set `alone` to False for both of each pair of neighbours; codes ascend."""
     n = len(codes)
     for i in range(n):

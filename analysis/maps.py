@@ -86,7 +86,7 @@ def _hits(
 
 
 @Kernel
-def _count_hits(y, x, keep, counts):  # type: ignore[no-untyped-def]
+def _count_hits(y: Any, x: Any, keep: Any, counts: Any) -> Any:
     for i in range(len(y)):
         if len(keep) == 0 or keep[i]:
             counts[y[i], x[i]] += 1

@@ -106,7 +106,7 @@ def _flat(signal: Windows) -> tuple[Windows, Any]:
 
 
 @Kernel
-def _sums(flat, zero, out):  # type: ignore[no-untyped-def]
+def _sums(flat: Any, zero: Any, out: Any) -> Any:
     area = flat.shape[1]
     if area == 9:  # Written out, this takes a third of the time.
         for i in range(len(flat)):
@@ -129,7 +129,7 @@ def _sums(flat, zero, out):  # type: ignore[no-untyped-def]
 
 
 @Kernel
-def _largest_2x2(signal, zero, out, corner):  # type: ignore[no-untyped-def]
+def _largest_2x2(signal: Any, zero: Any, out: Any, corner: Any) -> Any:
     cy, cx = signal.shape[1] // 2, signal.shape[2] // 2
     for i in range(len(signal)):
         low_y, high_y = signal[i, cy - 1], signal[i, cy + 1]
@@ -151,7 +151,7 @@ def _largest_2x2(signal, zero, out, corner):  # type: ignore[no-untyped-def]
 
 
 @Kernel
-def _brightest(flat, zero, n, top, out):  # type: ignore[no-untyped-def]
+def _brightest(flat: Any, zero: Any, n: Any, top: Any, out: Any) -> Any:
     for i in range(len(flat)):
         for j in range(n):  # The first n, sorted, the smallest first.
             k = j
@@ -174,7 +174,7 @@ def _brightest(flat, zero, n, top, out):  # type: ignore[no-untyped-def]
 
 
 @Kernel
-def _above(signal, y, x, threshold, out):  # type: ignore[no-untyped-def]
+def _above(signal: Any, y: Any, x: Any, threshold: Any, out: Any) -> Any:
     rows, columns = signal.shape[1], signal.shape[2]
     height, width = threshold.shape
     for i in range(len(signal)):
@@ -187,7 +187,7 @@ def _above(signal, y, x, threshold, out):  # type: ignore[no-untyped-def]
 
 
 @Kernel
-def _scaled(signal, y, x, factor, out):  # type: ignore[no-untyped-def]
+def _scaled(signal: Any, y: Any, x: Any, factor: Any, out: Any) -> Any:
     rows, columns = signal.shape[1], signal.shape[2]
     height, width = factor.shape
     for i in range(len(signal)):
@@ -202,7 +202,7 @@ def _scaled(signal, y, x, factor, out):  # type: ignore[no-untyped-def]
 
 
 @Kernel
-def _above_noise(signal, y, x, limit, pixels, zero, out):  # type: ignore[no-untyped-def]
+def _above_noise(signal: Any, y: Any, x: Any, limit: Any, pixels: Any, zero: Any, out: Any) -> Any:
     """Centre above the limit, largest 2×2 above twice, sum above √(pixels) times the limit of the central pixel."""
     rows, columns = signal.shape[1], signal.shape[2]
     cy, cx = rows // 2, columns // 2

@@ -234,7 +234,7 @@ class Soak:
         return scheduler, json.loads(file.read_text())["address"]
 
 
-class Run(subprocess.Popen):  # type: ignore[type-arg]
+class Run(subprocess.Popen[str]):
     """A process with a session of its own."""
 
 

@@ -176,7 +176,7 @@ def _compiled_lower_median(dtype: np.dtype[np.unsignedinteger[Any]]) -> Callable
     return load_or_compile(_lower_median, "lower_median", signature, "the median of a batch's first frames")
 
 
-def _lower_median(values, lowest, bits):  # type: ignore[no-untyped-def]
+def _lower_median(values: Any, lowest: Any, bits: Any) -> Any:
     """Bit by bit from the top: the largest m that has at most (n − 1) // 2 values below it is the lower median."""
     n_frames, n_pixels = values.shape
     rank = (n_frames - 1) // 2
@@ -204,6 +204,6 @@ def _lower_median(values, lowest, bits):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _count_below(row, limit, count):  # type: ignore[no-untyped-def]
+def _count_below(row: Any, limit: Any, count: Any) -> Any:
     for i in range(_PIXELS_AT_A_TIME):
         count[i] += row[i] < limit[i]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from finder.stored_code import stored_njit
 
 
 @stored_njit
-def count_sums(windows, low, width, counts):  # type: ignore[no-untyped-def]
+def count_sums(windows: Any, low: Any, width: Any, counts: Any) -> Any:
     """Add each window's sum (cluster, pixel) to its bin; the last two of `counts` are those below and above."""
     n = len(counts) - 2
     area = windows.shape[1]
@@ -26,14 +28,14 @@ def count_sums(windows, low, width, counts):  # type: ignore[no-untyped-def]
 
 
 @stored_njit
-def count_hits(y, x, counts):  # type: ignore[no-untyped-def]
+def count_hits(y: Any, x: Any, counts: Any) -> Any:
     """Add each centre to its pixel (y, x)."""
     for cluster in range(len(y)):
         counts[y[cluster], x[cluster]] += 1
 
 
 @stored_njit
-def count_eta(windows, bins, counts):  # type: ignore[no-untyped-def]
+def count_eta(windows: Any, bins: Any, counts: Any) -> Any:
     """Add each window's eta to its bin (eta_y · bins + eta_x); the last of `counts` are those without one."""
     cy, cx = windows.shape[1] // 2, windows.shape[2] // 2
     for cluster in range(len(windows)):
@@ -62,7 +64,7 @@ def count_eta(windows, bins, counts):  # type: ignore[no-untyped-def]
 
 
 @stored_njit
-def _place(part, total, bins):  # type: ignore[no-untyped-def]
+def _place(part: Any, total: Any, bins: Any) -> Any:
     """floor(bins · (part/total + 1/4) / (3/2)) within the bins, exact."""
     above, below = bins * (4 * part + total), 6 * total
     if below < 0:
