@@ -15,7 +15,7 @@ from cluster_store.formats.clust_layout import DTYPES
 from pipeline import provenance
 from pipeline.ownership import living_writer
 from workflows.command_line import configure_logging, run
-from workflows.facts import human_bytes
+from workflows.facts import bytes_on_disk, human_bytes
 from workflows.interruptions import Interruption
 from workflows.option_values import frame_range, size
 from workflows.progress import RunProgress
@@ -73,7 +73,7 @@ def command(source: str, to: str, verbose: int, **options: Any) -> None:
         raise Interruption.of(interruption, f"{to} is as it was before") from interruption
     click.echo(
         f"wrote {to}: {exported.n_frames:,} frames with {exported.n_clusters:,} clusters, "
-        f"{human_bytes(_bytes_on_disk(exported.place))}",
+        f"{human_bytes(bytes_on_disk(exported.place))}",
         err=True,
     )
 
@@ -117,10 +117,6 @@ def _import(source: str, to: str, options: dict[str, Any], **watching: Any) -> E
     return import_clusters(
         source, to, layout=layout, frame_shape=shape, attrs=attrs, overwrite=options["overwrite"], **watching
     )
-
-
-def _bytes_on_disk(place: Path) -> int:
-    return sum(file.stat().st_size for file in ([place] if place.is_file() else place.rglob("*")) if file.is_file())
 
 
 if __name__ == "__main__":

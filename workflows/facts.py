@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from workflows.printable import printable
@@ -78,6 +79,11 @@ def sizes(stored: int, raw: int) -> tuple[Fact, Fact, Fact]:
         Fact("bytes_decoded", raw, human_bytes(raw)),
         Fact("ratio", ratio, "–" if ratio is None else f"{ratio:.2f}"),
     )
+
+
+def bytes_on_disk(place: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    return sum(file.stat().st_size for file in ([place] if place.is_file() else place.rglob("*")) if file.is_file())
 
 
 def human_bytes(n: float) -> str:

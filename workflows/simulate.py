@@ -13,6 +13,7 @@ from frame_archive.disturbances import Disturbance
 from frame_archive.simulation import SimulatedDetector
 from pipeline.simulation import simulate_archive
 from workflows.command_line import configure_logging, run
+from workflows.facts import bytes_on_disk
 from workflows.interruptions import Interruption
 from workflows.option_values import size, widths_at
 from workflows.printable import printable
@@ -112,7 +113,7 @@ def command(out: str, frames: int, dark: int, **options: Any) -> None:
             interruption, f"what is at {out} is unfinished; run again with --overwrite"
         ) from interruption
     rows, columns = archive.frame_shape
-    size = _bytes_on_disk(Path(archive.address.path))
+    size = bytes_on_disk(Path(archive.address.path))
     click.echo(
         f"wrote {printable(out)}: "
         f"{frames:,} frames and {dark:,} darks of {rows}×{columns} pixels, {_readable(size)} on disk\n"
@@ -136,10 +137,6 @@ def _disturbance(options: dict[str, Any]) -> Disturbance:
         hot_pixels=options["hot_pixels"],
         blinking_pixels=options["blinking_pixels"],
     )
-
-
-def _bytes_on_disk(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _readable(size: int) -> str:
