@@ -11,8 +11,13 @@ from pipeline.preparation import PreparedRun
 from pipeline.redaction import redacted
 
 
-def what_is_left(prepared: PreparedRun) -> str:
-    """What lies at the output's place after a run that did not finish, and how to go on."""
+def what_is_left(prepared: PreparedRun, begun: bool = False) -> str:
+    """What lies at the output's place after a run that did not finish, and how to go on.
+
+    Args:
+        prepared: The run.
+        begun: It had begun its dataset; what can't be found any more has then been taken away.
+    """
     out = prepared.out
     out_of_reach = f"once {out} can be reached again, go on with: {resuming(prepared.options.command)}"
     try:
@@ -28,7 +33,7 @@ def what_is_left(prepared: PreparedRun) -> str:
         return f"go on with: {resuming(prepared.options.command)}"
     if status == "running":
         return f"what is at {out} is unfinished; run again with --overwrite"
-    return "nothing was written"
+    return out_of_reach if begun else "nothing was written"
 
 
 def resuming(command: str) -> str:

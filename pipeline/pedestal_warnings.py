@@ -132,8 +132,8 @@ def _common_mode(count: BatchCount, prepared: PreparedRun) -> tuple[str, str, fl
     far = [
         (option, what, widths)
         for option, what, widths, n_pixels in groups
-        # Means of few pixels scatter.
-        if widths > _tolerable(prepared) + 3 / math.sqrt(n_pixels)
+        # Means of few pixels scatter by 1/√n; what is independent adds in squares.
+        if widths > math.hypot(_tolerable(prepared), 3 / math.sqrt(n_pixels))
         and n_pixels >= FRAMES_TO_JUDGE_BY
         and count.batch.n_frames >= FRAMES_LOOKED_AT
     ]

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from threading import Event
 from typing import Any
 
 import xxhash
@@ -114,11 +115,12 @@ def execute(
     with sole_writer(prepared.out, run_id) as dead:
         if dead is not None:
             on_notice(f"{prepared.out} was being written by {dead}, which has ended: its place is taken")
+        begun = Event()
         try:
             with writing(prepared.out):
-                return _execute(prepared, client, run_id, watch, on_step, on_progress, on_notice, began)
+                return _execute(prepared, client, run_id, watch, on_step, on_progress, on_notice, began, begun)
         except (BatchError, OutputError, ClusterUnavailableError) as error:
-            raise type(error)(f"{error}; {what_is_left(prepared)}") from error
+            raise type(error)(f"{error}; {what_is_left(prepared, begun.is_set())}") from error
 
 
 def _execute(
@@ -130,6 +132,7 @@ def _execute(
     on_progress: Callable[[RunProgress], None] | None,
     on_notice: Callable[[str], object],
     began: float,
+    begun: Event,
 ) -> RunResult:
     options, out = prepared.options, prepared.out
     require_photonflow(client, watch)
@@ -180,6 +183,7 @@ def _execute(
         elif beginning.skipped:
             on_step(f"trying {len(beginning.skipped)} skipped batches again")
             beginning = begin_where_skipped(prepared, beginning, client, watch, run_id)
+        begun.set()
         journal = beginning.journal
         on_step("finding clusters")
         logger.info("run %s: %d batches on %d workers into %s", run_id, len(beginning.left.to_find), workers, out)

@@ -93,11 +93,12 @@ def test_a_pedestal_lost_within_a_batch_is_warned_of_with_smaller_batches(client
     assert float(xr.open_zarr(archive.out, group="pedestal").seldom_updated[0]) == 1
 
 
-def test_rows_that_jump_are_warned_of_with_their_option(client, make_archive):
+@pytest.mark.parametrize("span", [11, 30])  # 0.6 and 1.7 noise widths
+def test_rows_that_jump_are_warned_of_with_their_option(client, make_archive, span):
     def jump(frames):
-        frames += np.random.default_rng(3).integers(0, 30, (*frames.shape[:2], 1)).astype(frames.dtype)
+        frames += np.random.default_rng(3).integers(0, span, (*frames.shape[:2], 1)).astype(frames.dtype)
 
-    archive = make_archive(n_frames=120, shape=(20, 80), photons=1.0, change=jump)
+    archive = make_archive(n_frames=120, shape=(20, 128), photons=1.0, change=jump)
     with pytest.warns(CommonModeWarning, match=r"a row move together .* --common-mode row --overwrite"):
         process(archive.path, client=client, batch_size=120, pedestal=Pedestal.from_dark(archive.frames))
 

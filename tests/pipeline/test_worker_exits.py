@@ -27,6 +27,8 @@ def small_workers():
 
 @pytest.fixture
 def listening(small_workers):
+    # The nanny of a worker that was just killed is told of plugins once its next worker is there.
+    small_workers.wait_for_workers(1)
     exits = WorkerExits(small_workers, uuid.uuid4().hex[:8])
     exits.listen()
     yield exits

@@ -28,7 +28,7 @@ def many_batches(tmp_path_factory):
     folder = tmp_path_factory.mktemp("resume")
     rng = np.random.default_rng(2)
     frames = rng.normal(1000, 5, (80, 8, 9))
-    frames[:, 4, 4] += 300
+    frames[np.arange(80), rng.integers(1, 7, 80), rng.integers(1, 8, 80)] += 300
     writer = create_archive(folder / "a.zarr", shape=frames.shape, dtype=np.uint16, n_dark=100, frames_per_chunk=8)
     writer.write_dark(0, rng.normal(1000, 5, (100, 8, 9)).astype(np.uint16))
     writer.write_frames(0, frames.astype(np.uint16))
@@ -109,10 +109,15 @@ def test_the_line_that_an_interrupted_run_says_goes_on_with_it(many_batches):
 
 def test_of_two_runs_at_once_the_second_is_refused(many_batches):
     with started(many_batches, "--out", "two.zarr", "--overwrite", until="finding clusters") as first:
+        workers = psutil.Process(first.pid).children()
+        for worker in workers:
+            worker.suspend()
         for option in ("--overwrite", "--resume"):
             second = process(many_batches, "--out", "two.zarr", option)
             assert second.returncode == 1
             assert f"is being written by process {first.pid} on {os.uname().nodename}: " in second.stderr
+        for worker in workers:
+            worker.resume()
         assert first.wait(timeout=240) == 0
     assert_undisturbed(many_batches, many_batches / "two.zarr")
 
