@@ -1,13 +1,13 @@
 """From an archive to a cluster dataset, on the workers of a Dask cluster."""
 
-from pipeline.clusters import ClusterConfig, open_cluster
-from pipeline.dark_problems import WrongDarksWarning
+from pipeline.batches.submission import RunProgress
+from pipeline.checks.dark_problems import WrongDarksWarning
+from pipeline.checks.pedestal_warnings import BadPixelsWarning, CommonModeWarning, StalePedestalWarning
 from pipeline.errors import BatchError, ClusterUnavailableError, OutputError, ResumeError, RunError
-from pipeline.pedestal_warnings import BadPixelsWarning, CommonModeWarning, StalePedestalWarning
 from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.processing import SkippedBatchesWarning, process
 from pipeline.run import RunResult, execute
-from pipeline.submission import RunProgress
+from pipeline.workers.clusters import ClusterConfig, open_cluster
 
 __all__ = [
     "BadPixelsWarning",

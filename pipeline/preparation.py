@@ -16,11 +16,11 @@ from cluster_store import DatasetLayout, dataset_status, require_replaceable
 from finder import FinderParameters, Pedestal, open_finder
 from finder.products import ProductCounter, ProductOptions
 from frame_archive import ArchiveAddress, FrameArchive, local_path
-from pipeline.chain_start import ChainOptions
-from pipeline.ownership import being_written, living_writer
-from pipeline.pedestal_source import DarkFrames, PedestalSource, find_pedestal
-from pipeline.pixel_masks import combined_mask
-from pipeline.plan import BatchPlan
+from pipeline.batches.chain_start import ChainOptions
+from pipeline.batches.plan import BatchPlan
+from pipeline.inputs.pedestal_source import DarkFrames, PedestalSource, find_pedestal
+from pipeline.inputs.pixel_masks import combined_mask
+from pipeline.output.ownership import being_written, living_writer
 
 BLOCK_BYTES = 8 << 20
 """Frames are read and searched in blocks of about so many bytes, small enough to stay in a core's share of cache."""
@@ -43,8 +43,8 @@ class RunOptions:
         frames: The frames to process, ``(start, stop)``, half-open; None at either side is the archive's end.
         frames_path: The array of frames inside the archive, where it isn't obvious.
         missing_chunks: ``error``, or ``fill``: chunks that the archive lacks are its fill value.
-        pedestal: See :func:`pipeline.pedestal_source.find_pedestal`.
-        mask: See :func:`pipeline.pixel_masks.combined_mask`.
+        pedestal: See :func:`pipeline.inputs.pedestal_source.find_pedestal`.
+        mask: See :func:`pipeline.inputs.pixel_masks.combined_mask`.
         signal_dtype: ``int32`` (rounded half away from zero) or ``float32``, in ADU.
         products: What to count of the clusters, whether they are listed or not.
         clusters: Whether to list the clusters.

@@ -17,13 +17,13 @@ from distributed import Client
 from cluster_store import open_dataset
 from finder import CommonMode, FinderParameters, Pedestal
 from finder.products import ProductName, ProductOptions, SpectrumBins
-from pipeline.cluster_watch import Patience
-from pipeline.clusters import ClusterConfig, open_cluster
+from pipeline.batches.submission import RunProgress
+from pipeline.checks.sizing import fit_to_memory
 from pipeline.errors import ClusterUnavailableError
 from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.run import execute
-from pipeline.sizing import fit_to_memory
-from pipeline.submission import RunProgress
+from pipeline.workers.cluster_watch import Patience
+from pipeline.workers.clusters import ClusterConfig, open_cluster
 
 logger = logging.getLogger(__name__)
 

@@ -19,32 +19,32 @@ import zarr
 from distributed import Client
 
 from cluster_store import FrameStatus, finish_dataset, read_layout, write_table
-from pipeline import provenance
-from pipeline.advice import what_is_left
-from pipeline.beginning import begin_again, begin_anew, begin_where_skipped, run_of_dataset
-from pipeline.chain_states import ChainStates, StatePruner
-from pipeline.cluster_watch import ClusterWatch, Patience
-from pipeline.clusters import require_photonflow
-from pipeline.dark_problems import masked_in, warn_of_wrong_darks
-from pipeline.deaths import DeathsByTask
+from pipeline.batches.chain_states import ChainStates, StatePruner
+from pipeline.batches.reports import BatchCount
+from pipeline.batches.run_plugin import RunPlugin, RunSetup, plugin_name
+from pipeline.batches.submission import RunProgress, RunRecord, Submission, Work
+from pipeline.checks.dark_problems import masked_in, warn_of_wrong_darks
+from pipeline.checks.pedestal_warnings import warn_of_pedestal
+from pipeline.checks.sizing import require_memory
 from pipeline.errors import BatchError, ClusterUnavailableError, OutputError
 from pipeline.faults import writing
-from pipeline.journal import journal_folder, remove_journal
-from pipeline.made_from import made_from
-from pipeline.ownership import sole_writer
-from pipeline.pedestal_source import train_pedestal
-from pipeline.pedestal_warnings import warn_of_pedestal
+from pipeline.inputs.pedestal_source import train_pedestal
+from pipeline.output import provenance
+from pipeline.output.ownership import sole_writer
+from pipeline.output.products import products_table
+from pipeline.output.redaction import redacted
+from pipeline.output.tables import Writing, bytes_written, write_tables
 from pipeline.preparation import BLOCK_BYTES, PreparedRun, chain_options
-from pipeline.products import products_table
-from pipeline.redaction import redacted
-from pipeline.remaining import Remaining
-from pipeline.reports import BatchCount
-from pipeline.run_plugin import RunPlugin, RunSetup, plugin_name
-from pipeline.sizing import require_memory
-from pipeline.submission import RunProgress, RunRecord, Submission, Work
-from pipeline.tables import Writing, bytes_written, write_tables
-from pipeline.verification import FrameComparison
-from pipeline.worker_exits import WorkerExits
+from pipeline.resuming.advice import what_is_left
+from pipeline.resuming.beginning import begin_again, begin_anew, begin_where_skipped, run_of_dataset
+from pipeline.resuming.journal import journal_folder, remove_journal
+from pipeline.resuming.made_from import made_from
+from pipeline.resuming.remaining import Remaining
+from pipeline.resuming.verification import FrameComparison
+from pipeline.workers.cluster_watch import ClusterWatch, Patience
+from pipeline.workers.clusters import require_photonflow
+from pipeline.workers.deaths import DeathsByTask
+from pipeline.workers.worker_exits import WorkerExits
 from roofline import StageUse, ThroughputSummary
 
 logger = logging.getLogger(__name__)

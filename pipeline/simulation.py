@@ -11,8 +11,8 @@ from distributed import Client, Future, KilledWorker, as_completed
 from frame_archive import ArchiveError, FrameArchive
 from frame_archive.simulated_archive import Part, SimulatedArchive
 from frame_archive.simulation import SimulatedDetector
-from pipeline.clusters import ClusterConfig, count_workers, open_cluster, require_photonflow
 from pipeline.errors import RunError
+from pipeline.workers.clusters import ClusterConfig, count_workers, open_cluster, require_photonflow
 
 _PARTS_AHEAD = 3
 

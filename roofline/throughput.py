@@ -55,7 +55,7 @@ class ThroughputSummary:
         startup_seconds: Before that: starting workers, training the pedestal, in s.
         stages: The use of each stage.
         movement: Signed movement of the pedestal within a batch, in noise widths: of the batch where its size is
-            largest (see ``pipeline.worker.pedestal_movement``); NaN without batches.
+            largest (see ``pipeline.batches.worker.pedestal_movement``); NaN without batches.
         offset: The pedestal's offset before a batch, median over pixels, in noise widths: of the batch where its size
             is largest.
         pixels_off: Share of pixels more than one noise width off before a batch: of the batch where it is largest.

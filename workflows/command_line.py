@@ -107,7 +107,7 @@ def _hide_secrets(record: logging.LogRecord) -> bool:
 
 def _redacted(text: str) -> str:
     # Late, for `photonflow --help` would wait for all that comes with it.
-    from pipeline.redaction import redacted
+    from pipeline.output.redaction import redacted
 
     return redacted(text)
 

@@ -9,11 +9,11 @@ import warnings
 import click
 
 from pipeline import ClusterConfig, PreparedRun, WrongDarksWarning
-from pipeline.clusters import describe
+from pipeline.checks.forecast import forecast
+from pipeline.checks.sizing import fit_to_memory
 from pipeline.errors import NotEnoughMemoryError
-from pipeline.forecast import forecast
-from pipeline.memory import memory_there_is
-from pipeline.sizing import fit_to_memory
+from pipeline.workers.clusters import describe
+from pipeline.workers.memory import memory_there_is
 from workflows.facts import human_bytes
 from workflows.terminal import facts_table, print_table, stdout_console
 

@@ -12,8 +12,8 @@ import click
 
 from cluster_store.formats import FORMATS, ClustLayout, Exported, export_clusters, import_clusters
 from cluster_store.formats.clust_layout import DTYPES
-from pipeline import provenance
-from pipeline.ownership import living_writer
+from pipeline.output import provenance
+from pipeline.output.ownership import living_writer
 from workflows.command_line import configure_logging, run
 from workflows.facts import bytes_on_disk, human_bytes
 from workflows.interruptions import Interruption

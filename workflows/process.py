@@ -15,11 +15,11 @@ import click
 from finder import FinderParameters
 from finder.products import ProductOptions
 from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute, open_cluster, prepare
-from pipeline.advice import resuming, what_is_left
-from pipeline.cluster_watch import Patience
+from pipeline.checks.sizing import fit_to_memory
 from pipeline.errors import RunStoppedError
 from pipeline.processing import no_gpus
-from pipeline.sizing import fit_to_memory
+from pipeline.resuming.advice import resuming, what_is_left
+from pipeline.workers.cluster_watch import Patience
 from workflows.command_line import ExitCode, configure_logging, run
 from workflows.dry_run import dry_run
 from workflows.interruptions import Interruption, interruptions

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline import RunResult
-from pipeline.reports import BatchCount
+from pipeline.batches.reports import BatchCount
 from roofline import ThroughputSummary
 from workflows.printable import printable
 from workflows.terminal import print_table, stdout_console

@@ -16,7 +16,7 @@ from frame_archive import create_archive
 from frame_archive.disturbances import Disturbance
 from frame_archive.simulation import SimulatedDetector
 from pipeline import RunOptions, WrongDarksWarning, execute, prepare
-from pipeline.dark_problems import problems_of_sample
+from pipeline.checks.dark_problems import problems_of_sample
 
 DETECTOR = SimulatedDetector(shape=(80, 90), seed=2)
 N_DARK, N_FRAMES = 240, 80

@@ -9,8 +9,8 @@ import pytest
 from distributed import Client, Security
 
 from pipeline import ClusterConfig, ClusterUnavailableError, RunOptions, execute, open_cluster, prepare
-from pipeline.encryption import ExposedWarning, Tls, exposures
-from pipeline.redaction import redacted
+from pipeline.output.redaction import redacted
+from pipeline.workers.encryption import ExposedWarning, Tls, exposures
 
 
 def listening_addresses(client):

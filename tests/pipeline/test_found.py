@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.found import ClusterRows, FoundBatch, narrowed
+from pipeline.batches.found import ClusterRows, FoundBatch, narrowed
 
 
 def rows(first: int, n: int) -> ClusterRows:

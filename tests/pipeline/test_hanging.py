@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.cluster_watch import Patience
-from pipeline.hanging import HangingTasks
+from pipeline.workers.cluster_watch import Patience
+from pipeline.workers.hanging import HangingTasks
 
 
 def test_a_task_hangs_once_it_has_been_with_one_worker_for_too_long():

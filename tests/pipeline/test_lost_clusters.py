@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 
 from pipeline import ClusterConfig, ClusterUnavailableError, RunOptions, execute, open_cluster, prepare
-from pipeline.cluster_watch import Patience
+from pipeline.workers.cluster_watch import Patience
 
 DASK = Path(sys.executable).with_name("dask")
 

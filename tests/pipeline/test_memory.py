@@ -8,7 +8,7 @@ import pytest
 
 from frame_archive.simulation import SimulatedDetector
 from pipeline import ClusterConfig, RunOptions, execute, open_cluster, prepare
-from pipeline.forecast import forecast
+from pipeline.checks.forecast import forecast
 from pipeline.simulation import simulate_archive
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psutil
 
-from pipeline.memory import memory_there_is, out_of_memory_kills
+from pipeline.workers.memory import memory_there_is, out_of_memory_kills
 
 GB = 1 << 30
 

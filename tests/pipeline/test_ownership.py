@@ -12,11 +12,11 @@ import time
 
 import pytest
 
-from pipeline.ownership import living_writer, lock_file, sole_writer
+from pipeline.output.ownership import living_writer, lock_file, sole_writer
 
 HOLDER = """
 import sys
-from pipeline.ownership import sole_writer
+from pipeline.output.ownership import sole_writer
 with sole_writer(sys.argv[1], "other"):
     print("mine", flush=True)
     sys.stdin.read()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.plan import Batch, BatchPlan, RowSpan, SharedChunk
+from pipeline.batches.plan import Batch, BatchPlan, RowSpan, SharedChunk
 
 
 def test_batches_cover_the_frames_and_the_last_may_be_short():

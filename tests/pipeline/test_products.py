@@ -16,9 +16,9 @@ from cluster_store import open_dataset
 from finder import rounded
 from finder.products import PRODUCTS, ProductCounter, ProductOptions, SpectrumBins
 from pipeline import ClusterConfig, RunOptions, execute, open_cluster, prepare, process
-from pipeline import products as products_module
 from pipeline.errors import ResumeError
-from pipeline.products import ProductTotals, products_table
+from pipeline.output import products as products_module
+from pipeline.output.products import ProductTotals, products_table
 
 OPTIONS = ProductOptions(PRODUCTS, SpectrumBins(0, 400, 2), eta_bins=12)
 SHAPE = (20, 30)

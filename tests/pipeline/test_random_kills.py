@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from pipeline import ClusterConfig, RunOptions, execute, open_cluster, prepare
-from pipeline.cluster_watch import Patience
+from pipeline.workers.cluster_watch import Patience
 
 KILLS = 20
 

@@ -9,10 +9,10 @@ import pytest
 
 from cluster_store import FrameStatus
 from finder.offset import Offset
-from pipeline.journal import RunHeader, RunJournal, journal_folder, read_counts, read_header, remove_journal
-from pipeline.plan import BatchPlan, rows_written
-from pipeline.remaining import remaining
-from pipeline.reports import BatchCount
+from pipeline.batches.plan import BatchPlan, rows_written
+from pipeline.batches.reports import BatchCount
+from pipeline.resuming.journal import RunHeader, RunJournal, journal_folder, read_counts, read_header, remove_journal
+from pipeline.resuming.remaining import remaining
 
 
 def count_of(plan, k, n_clusters, status=FrameStatus.OK):

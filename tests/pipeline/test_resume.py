@@ -14,7 +14,7 @@ import xarray as xr
 from cluster_store import dataset_status
 from finder import FinderParameters, Pedestal
 from pipeline import BatchError, OutputError, ResumeError, RunError, RunOptions, execute, prepare
-from pipeline.journal import journal_folder
+from pipeline.resuming.journal import journal_folder
 
 # Chunks of the dataset so small that a batch writes several, and shares some with its neighbours.
 ROWS_PER_CHUNK = 64

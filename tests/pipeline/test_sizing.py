@@ -8,10 +8,10 @@ import pytest
 
 from finder import CommonMode, FinderParameters
 from pipeline import ClusterConfig, RunOptions, prepare
+from pipeline.checks.forecast import dense_worker_bytes, forecast, worker_bytes
+from pipeline.checks.sizing import fit_to_memory, require_memory
 from pipeline.errors import NotEnoughMemoryError
-from pipeline.forecast import dense_worker_bytes, forecast, worker_bytes
-from pipeline.memory import MemoryThereIs
-from pipeline.sizing import fit_to_memory, require_memory
+from pipeline.workers.memory import MemoryThereIs
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def there_is(monkeypatch):
 
     def say(available):
         there_is = MemoryThereIs(64 << 30, available, "this machine")
-        monkeypatch.setattr("pipeline.sizing.memory_there_is", lambda: there_is)
+        monkeypatch.setattr("pipeline.checks.sizing.memory_there_is", lambda: there_is)
 
     return say
 

@@ -14,7 +14,7 @@ import zarr
 
 from cluster_store import dataset_status
 from pipeline import ResumeError, RunOptions, execute, prepare
-from pipeline.journal import journal_folder
+from pipeline.resuming.journal import journal_folder
 
 
 class BrokenOffError(Exception):

@@ -12,8 +12,8 @@ import pytest
 from distributed import KilledWorker
 
 from pipeline import ClusterConfig, open_cluster
-from pipeline.deaths import DeathsByTask
-from pipeline.worker_exits import WorkerExit, WorkerExits
+from pipeline.workers.deaths import DeathsByTask
+from pipeline.workers.worker_exits import WorkerExit, WorkerExits
 
 ANY_MEMORY = 1 << 40
 

@@ -7,7 +7,7 @@ import pytest
 
 from cluster_store import ClusterWriter, DatasetLayout, create_dataset, finish_dataset, write_table
 from finder.products import PRODUCTS, ProductCounter, ProductOptions
-from pipeline.products import products_table
+from pipeline.output.products import products_table
 
 SHAPE = (30, 50)
 

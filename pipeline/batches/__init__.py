@@ -1,0 +1,1 @@
+"""Batches on their way through the workers: planned, read, found, written and reported."""

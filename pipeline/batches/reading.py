@@ -1,0 +1,89 @@
+"""The frames of a batch as a worker reads them, and the digest that knows them again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+from distributed.metrics import context_meter
+
+from frame_archive import FrameArchive, ReadUse
+from pipeline.batches.plan import Batch
+from pipeline.batches.run_plugin import RunPlugin, plugin_of
+from pipeline.faults import reading_frames
+
+
+class StageClock:
+    """Adds up the time spent in each stage, for us and for Dask's own dashboard."""
+
+    def __init__(self) -> None:
+        self.seconds = {"read": 0.0, "find": 0.0}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time what is done within."""
+        begin = time.perf_counter()
+        with context_meter.meter(name):
+            yield
+        self.seconds[name] += time.perf_counter() - begin
+
+
+class FrameDigest:
+    """xxh3-64 of frames and their numbers, whatever the blocks in which they come and the way they are stored."""
+
+    def __init__(self) -> None:
+        self._hash = xxhash.xxh3_64()
+
+    def add(self, frames: npt.NDArray[np.integer[Any]]) -> None:
+        """Take the next frames (frame, y, x), C-contiguous."""
+        self._hash.update(frames.data)
+
+    def hexdigest(self, archive: FrameArchive, batch: Batch) -> str:
+        """Take the frames' numbers, and return 16 hexadecimal digits."""
+        self._hash.update(archive.frame_numbers(batch.start, batch.stop).data)
+        return self._hash.hexdigest()
+
+
+def frames_read(
+    plugin: RunPlugin, batch: Batch, clock: StageClock, use: ReadUse, digest: FrameDigest | None = None
+) -> Iterator[tuple[int, npt.NDArray[np.integer[Any]]]]:
+    """The frames that a batch takes, those that warm it up first, in blocks that begin anew with the batch.
+
+    Args:
+        plugin: The run's.
+        batch: The batch.
+        clock: Told how long reading took.
+        use: Told what it took.
+        digest: Given the frames.
+
+    Yields:
+        Position of a block's first frame in the archive, and its frames (frame, y, x); blocks lie in one buffer.
+    """
+    archive, block_bytes = plugin.archive, plugin.run.block_bytes
+    buffer = np.empty((0, *archive.frame_shape), archive.dtype)
+    for begin, end in ((plugin.run.chains.first_of(batch), batch.start), (batch.start, batch.stop)):
+        if begin == end:
+            continue
+        for start, stop in archive.blocks(begin, end, max_bytes=block_bytes):
+            if stop - start > len(buffer):
+                buffer = np.empty((stop - start, *archive.frame_shape), archive.dtype)
+            frames = buffer[: stop - start]
+            with clock.stage("read"), reading_frames():
+                archive.read(start, stop, frames, use)
+                if digest is not None:
+                    digest.add(frames)
+            yield start, frames
+
+
+def digest_frames(run_id: str, batch: Batch) -> str:
+    """Read the frames of a batch for nothing but their digest."""
+    plugin, digest = plugin_of(run_id), FrameDigest()
+    for _ in frames_read(plugin, batch, StageClock(), ReadUse(), digest):
+        pass
+    with reading_frames():
+        return digest.hexdigest(plugin.archive, batch)

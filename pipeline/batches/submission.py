@@ -1,0 +1,361 @@
+"""The client's side of a run: which tasks are in flight, and what they have reported."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
+
+from distributed import Client, Future, as_completed
+
+from finder.products import Products
+from pipeline.batches.chain_states import ChainStart, chain_start
+from pipeline.batches.failures import failure, reported
+from pipeline.batches.plan import Batch, BatchPlan, RowSpan, SharedChunk
+from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite
+from pipeline.batches.worker import (
+    batch_edges,
+    count_batch,
+    find_batch,
+    join_edges,
+    skip_batch,
+    write_batch,
+)
+from pipeline.errors import RunError, RunStoppedError
+from pipeline.workers.cluster_watch import ClusterWatch
+from pipeline.workers.deaths import DeathsByTask
+
+logger = logging.getLogger(__name__)
+
+# A task that fails for a passing reason (a file server that stumbles) is run again so many times.
+RETRIES = 2
+# What frees memory goes before what fills it.
+PRIORITIES = {"find": 0, "count": 1, "skip": 1, "write": 2, "edges": 2, "join": 2}
+# What is at work when the run is asked to stop may be finished, if it takes no longer.
+SECONDS_TO_FINISH = 4.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What there is to be done of a run.
+
+    Args:
+        run_id: The run, as the workers' plugin knows it.
+        plan: All its batches.
+        rows_per_chunk: Rows in a chunk of the dataset.
+        to_find: The batches to be found, in order.
+        kept: What is known of all others, whose rows lie in the dataset already.
+        expected: What was known of some of those to be found: their rows have places that can't change any more.
+        on_bad_batch: ``fail`` stops at the first batch that fails, ``skip`` marks its frames and goes on.
+        chained: Whether each batch starts where the last good one before it ended.
+        cluster_list: Whether clusters are written, and not only counted.
+        window: Batches in flight a worker.
+    """
+
+    run_id: str
+    plan: BatchPlan
+    rows_per_chunk: int
+    to_find: Sequence[int]
+    kept: Mapping[int, BatchCount] = field(default_factory=dict)
+    expected: Mapping[int, BatchCount] = field(default_factory=dict)
+    on_bad_batch: Literal["fail", "skip"] = "fail"
+    chained: bool = False
+    cluster_list: bool = True
+    window: int = 2
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run has come: what everything that watches one is told."""
+
+    frames: int
+    frames_total: int
+    clusters: int
+    batches: int
+    offset: float = math.nan
+    """Of the pedestal before the batch that was last found, median over pixels, in noise widths."""
+
+
+class RunRecord:
+    """What the tasks of a run reported.
+
+    Attributes:
+        counts: Of each batch, once it is known.
+        write_seconds: Of each batch, how long its own rows and the chunks that begin with them took to be written;
+            NaN where nothing was written by this run.
+        write_ended: When that had been done, in s since 1970; NaN likewise.
+        write_bytes: Uncompressed bytes that this run wrote.
+        n_clusters: Clusters in all batches known so far.
+    """
+
+    def __init__(self, work: Work) -> None:
+        n = len(work.plan)
+        self.counts: list[BatchCount | None] = [work.kept.get(k) for k in range(n)] if work.kept else [None] * n
+        self.write_seconds = [math.nan] * n
+        self.write_ended = [math.nan] * n
+        self.write_bytes = 0
+        self.n_clusters = sum(count.n_clusters for count in work.kept.values())
+        self.frames_found = sum(count.batch.n_frames for count in work.kept.values())
+        self.batches_found = len(work.kept)
+
+
+class Submission:
+    """Submits the batches of a plan to a Dask cluster and sees each of them into the dataset.
+
+    At most ``window`` batches a worker are being found at a time: one at work and one to follow it. No further batch is
+    submitted while those that have been found but not written take more memory than the largest of them times the
+    number of workers, so that one slow batch, which keeps all later ones from being written, does not fill the
+    memory of the others. The batches of a chain are found one at a time.
+
+    Args:
+        client: The cluster.
+        work: What there is to be done.
+        watch: Notices when the cluster is lost, and when the run should stop.
+        deaths: Decides what becomes of a batch whose workers end.
+        on_count: Called with what is known of each batch found or skipped, before anything else is done about it.
+        on_products: Called then with its index and what was counted of its clusters, if anything was.
+        on_progress: Called after each of them.
+        on_oldest: Called with the first batch whose rows may not be in the dataset yet, and with what is known of each
+            batch, whenever that may have changed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        work: Work,
+        watch: ClusterWatch,
+        deaths: DeathsByTask,
+        on_count: Callable[[BatchCount], None] | None = None,
+        on_products: Callable[[int, Products], None] | None = None,
+        on_progress: Callable[[RunProgress], None] | None = None,
+        on_oldest: Callable[[int, Sequence[BatchCount | None]], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._work = work
+        self._plan = work.plan
+        self._on_count = on_count or (lambda count: None)
+        self._on_products = on_products or (lambda batch, products: None)
+        self._on_progress = on_progress or (lambda progress: None)
+        self._watch = watch
+        self._deaths = deaths
+        self._on_oldest = on_oldest or (lambda batch, counts: None)
+        self._record = RunRecord(work)
+
+        self._queue = as_completed(loop=client.loop, raise_errors=False)
+        # The futures in the queue, each with its step and its batch (of a joined chunk, the first one).
+        self._followed: dict[str, tuple[Future[Any], str, int]] = {}
+        # Those that Dask gave up on because their workers ended, to be run again with nothing else at work.
+        self._suspects: list[tuple[Future[Any], str, int]] = []
+        self._alone: set[str] = set()
+        self._to_find = iter(work.to_find)
+        self._next = next(self._to_find, None)
+        self._finding: dict[int, Future[Any]] = {}
+        self._skipping: set[int] = set()
+        self._unplaced: dict[int, Future[Any]] = {}
+        self._unwritten_bytes: dict[int, int] = {}
+        self._largest_batch = 0
+        # Batches before this one have been given their rows of the dataset; the next one's begin at `_next_row`.
+        self._placed = 0
+        self._next_row = 0
+        self._shared = SharedChunk(work.rows_per_chunk)
+        self._edges: dict[int, Future[Any]] = {}
+
+    def run(self) -> RunRecord:
+        """Process all batches.
+
+        Returns:
+            What the tasks reported.
+
+        Raises:
+            BatchError: A batch failed after its retries; nothing further was submitted.
+            OutputError: The dataset can't be written.
+            RunError: The cluster was lost.
+            RunStoppedError: The run was asked to stop; what was at work has been finished if that took no longer
+                than a few seconds.
+        """
+        try:
+            self._place_batches()
+            self._submit_batches()
+            while not self._queue.is_empty():
+                for future in self._watch.next_done(self._queue):
+                    self._take(future)
+                if self._watch.should_stop():
+                    self._stop()
+                self._submit_batches()
+                self._try_suspects()
+            if self._placed < len(self._plan):
+                raise RunError(f"a fault in photonflow: only {self._placed} of {len(self._plan)} batches were done")
+        finally:
+            # After a failure or an interruption nothing further may be written; after success nothing is left.
+            followed = [future for future, _, _ in self._followed.values()]
+            left = [*followed, *self._finding.values(), *self._unplaced.values(), *self._edges.values()]
+            self._watch.let_go(lambda: self._client.cancel(left))
+        return self._record
+
+    def _stop(self) -> NoReturn:
+        for future in self._watch.done_within(self._queue, SECONDS_TO_FINISH):
+            # What fails now is for the resumed run to find: the user asked for an end, and gets it.
+            if future.status == "finished":
+                self._take(future)
+        raise RunStoppedError(f"{self._record.batches_found} of {len(self._plan)} batches were found")
+
+    def _submit_batches(self) -> None:
+        while self._next is not None and self._may_submit():
+            batch = self._plan[self._next]
+            found = self._submit("find", batch.index, find_batch, self._work.run_id, batch, self._start_of(batch))
+            self._finding[batch.index] = found
+            self._follow("count", batch.index, count_batch, self._work.run_id, found)
+            self._next = next(self._to_find, None)
+
+    def _may_submit(self) -> bool:
+        if self._suspects or self._alone:
+            return False
+        workers = max(self._watch.n_threads, 1)
+        at_once = 1 if self._work.chained else self._work.window * workers
+        # With nothing being found all counts are known, writing goes on by itself, and the bytes become free again.
+        return (
+            len(self._finding) + len(self._skipping) < at_once
+            and sum(self._unwritten_bytes.values()) <= workers * self._largest_batch
+        )
+
+    def _start_of(self, batch: Batch) -> ChainStart | None:
+        return chain_start(self._record.counts, batch.index) if self._work.chained else None
+
+    def _take(self, future: Future[Any]) -> None:
+        _, step, batch = self._followed.pop(str(future.key))
+        self._alone.discard(str(future.key))
+        result = reported(future, self._watch)
+        if result is None:
+            if future.status == "error" and self._deaths.deserves_another_try(future.exception(), self._watch.hung):
+                self._suspects.append((future, step, batch))
+            else:
+                self._take_failure(step, batch, future)
+            return
+        if isinstance(result, BatchReport):
+            self._take_report(result)
+        else:
+            self._take_write(step, result)
+
+    def _take_write(self, step: str, write: BatchWrite) -> None:
+        before = self._record.write_seconds[write.batch]
+        self._record.write_seconds[write.batch] = write.seconds + (0.0 if math.isnan(before) else before)
+        # `max` of a NaN and a number is whichever comes first.
+        self._record.write_ended[write.batch] = max(write.ended, self._record.write_ended[write.batch])
+        self._record.write_bytes += write.nbytes
+        if step == "write":
+            self._unwritten_bytes.pop(write.batch, None)
+        self._on_oldest(self._oldest_unwritten(), self._record.counts)
+
+    def _try_suspects(self) -> None:
+        """Run a task that Dask gave up on once more, and by itself, since others at work may have been the cause."""
+        if not self._suspects or not self._queue.is_empty():
+            return
+        task = self._deaths.try_again(self._suspects[0][0].exception())
+        again = [suspect for suspect in self._suspects if suspect[0].exception().task == task]
+        self._suspects = [suspect for suspect in self._suspects if suspect not in again]
+        self._watch.answer(lambda: self._client.retry([future for future, _, _ in again]), "run a task again")
+        for future, step, batch in again:
+            self._alone.add(str(future.key))
+            self._followed[str(future.key)] = future, step, batch
+            self._queue.add(future)
+
+    def _take_report(self, report: BatchReport) -> None:
+        count, index = report.count, report.count.batch.index
+        if index in self._work.expected:
+            count.require_digest(self._work.expected[index].digest)
+        self._on_count(count)
+        if report.products is not None:
+            self._on_products(index, report.products)
+        self._record.counts[index] = count
+        self._skipping.discard(index)
+        if (found := self._finding.pop(index, None)) is not None:
+            if self._work.cluster_list:
+                self._unplaced[index] = found
+                self._unwritten_bytes[index] = count.nbytes
+                self._largest_batch = max(self._largest_batch, count.nbytes)
+            self._watch.hanging.add_duration(count.read_seconds + count.find_seconds)
+        self._record.batches_found += 1
+        self._record.frames_found += count.batch.n_frames
+        self._record.n_clusters += count.n_clusters
+        self._place_batches()
+        logger.info(
+            "%s: %d clusters, read %.2f s, find %.2f s, on %s",
+            count.batch,
+            count.n_clusters,
+            count.read_seconds,
+            count.find_seconds,
+            count.worker,
+        )
+        record = self._record
+        self._on_progress(
+            RunProgress(
+                record.frames_found, self._plan.n_frames, record.n_clusters, record.batches_found, count.offset.median
+            )
+        )
+
+    def _place_batches(self) -> None:
+        """Write the batches whose first row has become known."""
+        counts = self._record.counts
+        while self._placed < len(self._plan) and (count := counts[self._placed]) is not None:
+            index = self._placed
+            span = RowSpan(self._next_row, self._next_row + count.n_clusters, self._work.rows_per_chunk)
+            self._placed += 1
+            self._next_row = span.stop
+            if (found := self._unplaced.pop(index, None)) is not None:
+                self._write(index, found, span, count.digest)
+            for start, stop in (span.head, span.tail):
+                self._join(self._shared.take(index, start, stop))
+            # A client that forgets a future lets Dask free its result once the tasks that need it are done.
+            if self._edges:
+                self._edges = {batch: self._edges[batch] for batch in self._shared.batches if batch in self._edges}
+        if self._placed == len(self._plan):
+            self._join(self._shared.flush())
+        self._on_oldest(self._oldest_unwritten(), self._record.counts)
+
+    def _write(self, index: int, found: Future[Any], span: RowSpan, digest: str) -> None:
+        if span.body[0] < span.body[1]:
+            self._follow("write", index, write_batch, self._work.run_id, found, span, digest)
+        else:
+            self._unwritten_bytes.pop(index)
+        if span.start < span.stop:
+            self._edges[index] = self._submit("edges", index, batch_edges, found, span, digest)
+
+    def _join(self, chunk: tuple[int, list[int]] | None) -> None:
+        """Write a chunk that several batches share; it is there already if one of them did not have to be found."""
+        if chunk is not None and all(batch in self._edges for batch in chunk[1]):
+            first_row, batches = chunk
+            edges = [self._edges[batch] for batch in batches]
+            self._follow("join", batches[0], join_edges, self._work.run_id, batches[0], first_row, edges)
+
+    def _oldest_unwritten(self) -> int:
+        """The first batch whose rows may not all be in the dataset."""
+        being_written = (batch for _, step, batch in self._followed.values() if step in ("write", "join"))
+        return min([self._placed, *self._shared.batches[:1], *being_written])
+
+    def _submit(self, step: str, batch: int, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        # What stands before the first dash is what Dask calls the kind of task, on its dashboard and in its estimates.
+        return self._client.submit(
+            task,
+            *arguments,
+            key=f"{step}-{self._work.run_id}-{batch}",
+            priority=PRIORITIES[step],
+            retries=RETRIES,
+            pure=False,
+        )
+
+    def _follow(self, step: str, batch: int, task: Callable[..., Any], *arguments: Any) -> None:
+        future = self._submit(step, batch, task, *arguments)
+        self._followed[str(future.key)] = future, step, batch
+        self._queue.add(future)
+
+    def _take_failure(self, step: str, index: int, future: Future[Any]) -> None:
+        error = failure(step, self._plan[index], future, self._watch, self._deaths)
+        may_be_skipped = step == "count" and self._work.on_bad_batch == "skip" and index not in self._work.expected
+        if not may_be_skipped or error.status is None:
+            raise error.error
+        logger.info("%s is skipped: %s", self._plan[index], error.cause)
+        self._finding.pop(index)
+        self._skipping.add(index)
+        self._follow("skip", index, skip_batch, self._work.run_id, self._plan[index], error.status, error.cause)

@@ -1,0 +1,270 @@
+"""What a worker does: the tasks of a run.
+
+A batch goes through ``find`` → ``count`` → ``write`` and ``edges`` → ``join``:
+
+- ``find_batch`` reads the batch block by block and finds its clusters; they stay on the worker as a Dask result.
+- ``count_batch`` writes how many clusters each frame has and hands the client the totals.
+- Once the counts of all earlier batches are known, so is the batch's first row: ``write_batch`` writes the chunks of
+  the dataset that lie wholly inside the batch, ``batch_edges`` takes out the rows before and after them.
+- ``join_edges`` writes a chunk that rows of several batches share.
+
+Every task gives the same result and writes the same bytes when it runs again, so a task that is lost with its worker is
+simply repeated.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+from distributed import get_worker
+from distributed.metrics import context_meter
+
+from cluster_store import FrameStatus
+from finder import Pedestal, rounded
+from finder.offset import Offset, OffsetMeter
+from finder.products import Products
+from frame_archive import ArchiveError, ReadUse
+from pipeline.batches.chain_start import chain_blocks
+from pipeline.batches.chain_states import ChainStart
+from pipeline.batches.found import ClusterRows, Edges, FoundBatch, narrowed
+from pipeline.batches.pedestal_health import PedestalHealth
+from pipeline.batches.plan import Batch, RowSpan
+from pipeline.batches.reading import FrameDigest, StageClock, frames_read
+from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite
+from pipeline.batches.run_plugin import plugin_of
+from pipeline.faults import reading_frames, writing
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The Dask result of ``find_batch``: clusters, which stay on the worker, and what ``count_batch`` reports."""
+
+    clusters: FoundBatch
+    clusters_in_frame: npt.NDArray[np.uint32]
+    count: BatchCount
+    products: Products | None
+
+    def __sizeof__(self) -> int:
+        counted = 0 if self.products is None else self.products.nbytes
+        return self.clusters.nbytes + self.clusters_in_frame.nbytes + counted
+
+
+def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _Found:
+    """Find the clusters of a batch; its frames are never in memory all at once.
+
+    Args:
+        run_id: The run.
+        batch: The batch.
+        start: The earlier batch whose pedestal it starts from; None starts it from the trained pedestal.
+    """
+    plugin = plugin_of(run_id)
+    archive, run = plugin.archive, plugin.run
+    began, faults = time.time(), _minor_faults()
+    clock, use = StageClock(), ReadUse()
+    pedestal = plugin.start_of(start)
+    offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask, run.parameters.common_mode)
+    blocks: list[ClusterRows] = []
+    clusters_in_frame = np.zeros(batch.n_frames, np.uint32)
+    digest, counter = _ClusterDigest(), plugin.counter() if run.products.names else None
+    first_read = run.chains.first_of(batch)
+    with reading_frames():
+        # Before the first frame is read: a file that is written meanwhile will have another.
+        stamp = archive.stamp(batch.start, batch.stop)
+    content = FrameDigest() if run.verify else None
+    read = frames_read(plugin, batch, clock, use, content)
+    for block in chain_blocks(read, plugin.finder, pedestal, run.chains):
+        with clock.stage("find"):
+            if block.first < batch.start:
+                block.chain.update(block.frames)
+                continue
+            if block.first == batch.start:
+                # What the batch begins with; a warm-up has moved it from where it was.
+                begins_with = block.chain.pedestal
+            offset.add(block.frames)
+            found = block.chain.find(block.frames)
+            first = block.first - batch.start
+            clusters_in_frame[first : first + len(block.frames)] = found.n_clusters
+            signal = rounded(found.signal, np.dtype(run.layout.signal_dtype))
+            digest.add(y=found.y, x=found.x, signal=signal)
+            if counter is not None:
+                counter.add(found.y, found.x, rounded(found.signal, np.int32) if signal.dtype != np.int32 else signal)
+            if blocks and not run.layout.cluster_list:
+                continue
+            # Frames are counted along the dataset.
+            frame_index = found.frame_index + np.uint32(block.first - run.layout.first_frame)
+            blocks.append(ClusterRows(frame_index, found.y, found.x, narrowed(signal)))
+    with clock.stage("find"):
+        movement = pedestal_movement(begins_with, block.chain.pedestal)
+        before = offset.offset(begins_with)
+        health = PedestalHealth.of(block.chain.activity, offset.offset(), offset.common_movement())
+    state = plugin.keep_state(batch, block.chain.pedestal)
+    template = blocks[0][:0]
+    clusters = FoundBatch(blocks if run.layout.cluster_list else [], template)
+    count = BatchCount(
+        batch=batch,
+        n_clusters=int(clusters_in_frame.sum(dtype=np.int64)),
+        nbytes=clusters.nbytes,
+        worker=str(get_worker().name),
+        began=began,
+        ended=time.time(),
+        read_seconds=clock.seconds["read"],
+        decode_seconds=math.nan if use.together_seconds else use.decode_seconds,
+        read_bytes=(batch.stop - first_read) * archive.frame_nbytes,
+        stored_bytes=archive.stored_bytes(first_read, batch.stop) if use.together_seconds else use.stored_bytes,
+        find_seconds=clock.seconds["find"],
+        minor_faults=_minor_faults() - faults,
+        movement=movement,
+        offset=before,
+        health=health,
+        digest=digest.hexdigest(clusters_in_frame),
+        stamp=stamp,
+        content="" if content is None else content.hexdigest(archive, batch),
+        state=state,
+    )
+    return _Found(clusters, clusters_in_frame, count, None if counter is None else counter.products.narrowed())
+
+
+def count_batch(run_id: str, found: _Found) -> BatchReport:
+    """Write what the dataset holds for each frame of a batch, and report the batch."""
+    plugin = plugin_of(run_id)
+    batch = found.count.batch
+    with reading_frames():
+        frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
+    plugin.write_frames(batch, found.clusters_in_frame, frame_numbers, FrameStatus.OK)
+    return BatchReport(found.count, found.products)
+
+
+def report_batch(found: _Found) -> BatchCount:
+    """Report a batch without writing anything."""
+    return found.count
+
+
+def skip_batch(run_id: str, batch: Batch, status: FrameStatus, cause: str) -> BatchReport:
+    """Write that the frames of a batch are not in the dataset, and report the batch."""
+    plugin = plugin_of(run_id)
+    try:
+        frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
+    except ArchiveError:  # the numbers may lie in the same damage
+        frame_numbers = np.arange(batch.start, batch.stop, dtype=np.uint64)
+    plugin.write_frames(batch, np.zeros(batch.n_frames, np.uint32), frame_numbers, status)
+    nothing = float("nan")
+    count = BatchCount(
+        batch=batch,
+        n_clusters=0,
+        nbytes=0,
+        worker=str(get_worker().name),
+        began=time.time(),
+        ended=time.time(),
+        read_seconds=0.0,
+        decode_seconds=0.0,
+        read_bytes=0,
+        stored_bytes=0,
+        find_seconds=0.0,
+        minor_faults=0,
+        movement=nothing,
+        offset=Offset(nothing, nothing),
+        digest=status.name.lower(),
+        status=status,
+        cause=cause,
+    )
+    return BatchReport(count)
+
+
+def write_batch(run_id: str, found: _Found, span: RowSpan, digest: str) -> BatchWrite:
+    """Write the chunks of the dataset that lie wholly inside a batch.
+
+    Args:
+        run_id: The run.
+        found: The batch; it may have been lost with its worker since it was counted, and found again.
+        span: Its rows.
+        digest: Its digest when it was counted.
+
+    Raises:
+        ChangedResultError: It has another one now.
+    """
+    found.count.require_digest(digest)
+    start, stop = span.body
+    return _write(run_id, found.count.batch.index, start, _rows(found, span, start, stop, span.rows_per_chunk))
+
+
+def batch_edges(found: _Found, span: RowSpan, digest: str) -> Edges:
+    """The rows of a batch before and after its whole chunks.
+
+    Raises:
+        ChangedResultError: It was found again, and is not what it was (see :func:`write_batch`).
+    """
+    found.count.require_digest(digest)
+    head, tail = (
+        ClusterRows.concatenate(list(_rows(found, span, start, stop, max(stop - start, 1)))).copy()
+        for start, stop in (span.head, span.tail)
+    )
+    return Edges(head, tail)
+
+
+def join_edges(run_id: str, first_batch: int, first_row: int, edges: list[Edges]) -> BatchWrite:
+    """Write a chunk that rows of several batches share: the tail of the first, the heads of those after it."""
+    rows = ClusterRows.concatenate([edges[0].tail, *(edge.head for edge in edges[1:])])
+    return _write(run_id, first_batch, first_row, iter([rows]))
+
+
+def pedestal_movement(before: Pedestal, after: Pedestal) -> float:
+    """How far the pedestal moved: median over the pixels of (mean after − mean before) / noise before.
+
+    Pixels without noise (dead or masked ones) don't count. In noise widths; NaN if no pixel counts.
+    """
+    noise = before.noise
+    alive = noise > 0
+    if not alive.any():
+        return float("nan")
+    return float(np.median((after.mean - before.mean)[alive] / noise[alive]))
+
+
+class _ClusterDigest:
+    """A digest of a batch's clusters that does not depend on the blocks in which they come."""
+
+    def __init__(self) -> None:
+        self._columns = {name: xxhash.xxh3_128() for name in ("y", "x", "signal")}
+
+    def add(self, **columns: npt.NDArray[Any]) -> None:
+        for name, values in columns.items():
+            self._columns[name].update(np.ascontiguousarray(values).data)
+
+    def hexdigest(self, clusters_in_frame: npt.NDArray[np.uint32]) -> str:
+        whole = xxhash.xxh3_128(clusters_in_frame.data)
+        for column in self._columns.values():
+            whole.update(column.digest())
+        return whole.hexdigest()
+
+
+def _rows(found: _Found, span: RowSpan, start: int, stop: int, step: int) -> Iterator[ClusterRows]:
+    """The dataset's rows ``[start, stop)``, which are the batch's, ``step`` at a time; at least one, perhaps empty."""
+    for first in range(start, max(stop, start + 1), step):
+        yield found.clusters.rows(first - span.start, min(first + step, stop) - span.start)
+
+
+def _write(run_id: str, batch: int, first_row: int, parts: Iterator[ClusterRows]) -> BatchWrite:
+    writer = plugin_of(run_id).writer
+    begin = time.perf_counter()
+    nbytes = stored_bytes = 0
+    with context_meter.meter("write"), writing(writer.location):
+        for rows in parts:
+            if len(rows):
+                signal = rows.signal.astype(writer.layout.signal_dtype, copy=False)
+                written = writer.write_clusters(first_row, rows.frame_index, rows.y, rows.x, signal)
+                nbytes += written.raw
+                stored_bytes += written.stored
+                first_row += len(rows)
+    return BatchWrite(batch, nbytes, stored_bytes, time.perf_counter() - begin, time.time())
+
+
+def _minor_faults() -> int:
+    """Minor page faults of this thread so far; where threads are not told apart, of the process."""
+    return resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_minflt

@@ -1,0 +1,1 @@
+"""What is looked at before and after a run, and what its user is warned of."""

@@ -1,0 +1,159 @@
+"""What a user is warned of after a run: a pedestal that did not fit, frames that jump, pixels that misbehave."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from finder.common_movement import FRAMES_LOOKED_AT, CommonMovement
+from finder.offset import Offset, offset_by_chance
+from pipeline.batches.reports import BatchCount
+from pipeline.preparation import PreparedRun
+
+# More pixels than this being off is not a matter of bad pixels.
+SHARE_OF_BAD_PIXELS = 0.02
+# More clusters than this being made by hot pixels spoils a spectrum.
+SHARE_OF_FALSE_CLUSTERS = 0.01
+# When more pixels than this seldom learn, it is not a matter of a beam's brightest spot.
+SHARE_STARVED = 0.5
+FRAMES_TO_JUDGE_BY = 64
+RECENTRE = 128
+"""As the study in docs/pedestal.md has it: more frames gain little, fewer make the pixels uneven."""
+
+
+class StalePedestalWarning(UserWarning):
+    """The pedestal does not fit the frames: clusters are lost or made up."""
+
+
+class CommonModeWarning(UserWarning):
+    """Pixels move together from frame to frame: the noise is not each pixel's own."""
+
+
+class BadPixelsWarning(UserWarning):
+    """Pixels make clusters by themselves."""
+
+
+def warn_of_pedestal(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixels: int) -> None:
+    """Warn of what the batches showed, each with the remedy.
+
+    Args:
+        counts: The batches.
+        prepared: The run.
+        n_pixels: Pixels that count.
+    """
+    # Pixels that a pedestal far off keeps from updating are its consequence, and told with it.
+    if not _warn_of_offset(counts, prepared, n_pixels):
+        _warn_of_starved_pixels(counts, prepared)
+    _warn_of_common_mode(counts, prepared)
+    _warn_of_hot_pixels(counts, prepared)
+
+
+def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixels: int) -> bool:
+    # The window's sum is off by area · offset, and its threshold is n_sigma · √area noise widths.
+    tolerable = Offset(_tolerable(prepared), SHARE_OF_BAD_PIXELS)
+
+    def is_stale(count: BatchCount) -> bool:
+        chance = offset_by_chance(count.batch.n_frames, n_pixels)
+        return (
+            abs(count.offset.median) > tolerable.median + chance.median
+            or count.offset.pixels_off > tolerable.pixels_off + chance.pixels_off
+        )
+
+    stale = [count for count in counts if is_stale(count)]
+    if not stale:
+        return False
+    worst = max(stale, key=lambda count: abs(count.offset.median))
+    # Frames that jump together are off by something else each time: moving X0 does not follow them.
+    kind = None if prepared.options.parameters.common_mode is not None else _common_mode(worst, prepared)
+    if kind is not None:
+        remedy = f"its {kind[1]}s jump from frame to frame: give --common-mode {kind[0]}"
+    elif prepared.options.recentre:
+        remedy = "give newer darks with --pedestal, or smaller batches with --batch-size"
+    else:
+        remedy = (
+            f"run again with --recentre {RECENTRE} --overwrite, which moves the pedestal to each batch's first frames, "
+            "or give newer darks with --pedestal, or --pedestal first:N"
+        )
+    warnings.warn(
+        f"the pedestal ({prepared.pedestal}) does not fit {len(stale)} of {len(counts)} batches; in the worst, "
+        f"{worst.batch}, the median pixel is {worst.offset.median:+.2f} noise widths off and "
+        f"{worst.offset.pixels_off:.1%} of all are off by more than one: clusters are lost or made up there; {remedy}",
+        StalePedestalWarning,
+        stacklevel=4,
+    )
+    return True
+
+
+def _warn_of_starved_pixels(counts: Sequence[BatchCount], prepared: PreparedRun) -> None:
+    starved = [
+        count
+        for count in counts
+        if count.batch.n_frames >= FRAMES_TO_JUDGE_BY and count.health.seldom_updated > SHARE_STARVED
+    ]
+    if starved:
+        worst = max(starved, key=lambda count: count.health.seldom_updated)
+        warnings.warn(
+            f"in {len(starved)} of {len(counts)} batches, most of all {worst.batch}, {worst.health.seldom_updated:.0%} "
+            "of the pixels were updated in fewer than half of the frames: either the pedestal was lost within the "
+            f"batch, which smaller ones cure (--batch-size 500 --recentre {RECENTRE}), or photons cover most of the "
+            "frame, which a smaller window cures (--cluster-size 3x3)",
+            StalePedestalWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_of_common_mode(counts: Sequence[BatchCount], prepared: PreparedRun) -> None:
+    if prepared.options.parameters.common_mode is not None:
+        return
+    found = [(kind, count) for count in counts if (kind := _common_mode(count, prepared)) is not None]
+    if 2 * len(found) > len(counts):
+        (option, what, widths), count = max(found, key=lambda pair: pair[0][2])
+        warnings.warn(
+            f"the pixels of a {what} move together from frame to frame, by {widths:.2f} noise widths in {count.batch}: "
+            f"clusters are lost or made up; run again with --common-mode {option} --overwrite",
+            CommonModeWarning,
+            stacklevel=4,
+        )
+
+
+def _common_mode(count: BatchCount, prepared: PreparedRun) -> tuple[str, str, float] | None:
+    """What moves together in a batch by more than is tolerable: the option's value, what it is called, how far."""
+    rows, columns = prepared.archive.frame_shape
+    common: CommonMovement = count.health.common
+    groups = (
+        (f"tile:{rows}x{columns}", "frame", common.frame, rows * columns),
+        ("row", "row", common.row, columns),
+        ("column", "column", common.column, rows),
+    )
+    far = [
+        (option, what, widths)
+        for option, what, widths, n_pixels in groups
+        # Means of few pixels scatter by 1/√n; what is independent adds in squares.
+        if widths > math.hypot(_tolerable(prepared), 3 / math.sqrt(n_pixels))
+        and n_pixels >= FRAMES_TO_JUDGE_BY
+        and count.batch.n_frames >= FRAMES_LOOKED_AT
+    ]
+    return max(far, key=lambda group: group[2], default=None)
+
+
+def _warn_of_hot_pixels(counts: Sequence[BatchCount], prepared: PreparedRun) -> None:
+    total = sum(count.n_clusters for count in counts)
+    false = sum(count.health.clusters_of_hot for count in counts)
+    if false > SHARE_OF_FALSE_CLUSTERS * total:
+        most = max(count.health.hot for count in counts)
+        mask = shlex.quote(f"{prepared.out}/pedestal")
+        warnings.warn(
+            f"{most} pixel{'s fire' if most != 1 else ' fires'} in more than 1 % of the frames and unlike "
+            f"{'their' if most != 1 else 'its'} neighbours, and made {false / total:.1%} of the clusters: leave "
+            f"{'them' if most != 1 else 'it'} out with --mask {mask} in a run with another --out",
+            BadPixelsWarning,
+            stacklevel=4,
+        )
+
+
+def _tolerable(prepared: PreparedRun) -> float:
+    return 1 / math.sqrt(float(np.prod(prepared.options.parameters.cluster_size)))

@@ -1,0 +1,1 @@
+"""What is written beside the clusters, by one run at a time."""

@@ -1,0 +1,80 @@
+"""The dataset's group `pedestal`: how the pedestal fared in each batch, and which pixels misbehaved in any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import xarray as xr
+
+from pipeline.batches.pedestal_health import NOISY, UNDER_RESPONDING, marked_pixels
+from pipeline.batches.reports import BatchCount
+
+WIDTHS = "noise widths"
+# Name, type, units, long_name, and where a batch has it.
+COLUMNS: tuple[tuple[str, str, str, str, Callable[[BatchCount], float]], ...] = (
+    (
+        "movement", "f8", WIDTHS, "movement of the pedestal within the batch, median over pixels",
+        lambda count: count.movement,
+    ),
+    (
+        "offset", "f8", WIDTHS, "offset of the frames from the pedestal before the batch, median over pixels",
+        lambda count: count.offset.median,
+    ),
+    (
+        "pixels_off", "f8", "1", "share of pixels more than one noise width off before the batch",
+        lambda count: count.offset.pixels_off,
+    ),
+    (
+        "offset_from_darks", "f8", WIDTHS, "offset of the frames from the trained pedestal, median over pixels",
+        lambda count: count.health.from_darks.median,
+    ),
+    (
+        "seldom_updated", "f8", "1", "share of pixels updated in fewer than half of the frames",
+        lambda count: count.health.seldom_updated,
+    ),
+    (
+        "often_firing", "u4", "1", "pixels with a window above the threshold in more than 1 % of the frames",
+        lambda count: count.health.often_firing,
+    ),
+    (
+        "often_blind", "u4", "1", "pixels blind in more than 1 % of the frames",
+        lambda count: count.health.often_blind,
+    ),
+    (
+        "hot", "u4", "1", "pixels that are a cluster's centre in more than 1 % of the frames, unlike their neighbours",
+        lambda count: count.health.hot,
+    ),
+    (
+        "frames_move", "f8", WIDTHS, "what all pixels of a frame have in common, one standard deviation",
+        lambda count: count.health.common.frame,
+    ),
+    (
+        "rows_move", "f8", WIDTHS, "what the pixels of a row have in common beyond that, one standard deviation",
+        lambda count: count.health.common.row,
+    ),
+    (
+        "columns_move", "f8", WIDTHS, "what the pixels of a column have in common beyond that, one standard deviation",
+        lambda count: count.health.common.column,
+    ),
+)  # fmt: skip
+
+
+def pedestal_table(counts: Sequence[BatchCount], shape: tuple[int, int]) -> xr.Dataset:
+    """The table: a column a batch (batch), and `pixel_mask` (y, x), which `--mask` of a later run takes.
+
+    Args:
+        counts: The batches, in order.
+        shape: (y, x) of the frames.
+    """
+    columns = {
+        name: ("batch", np.asarray([value(count) for count in counts], dtype), {"long_name": meaning, "units": units})
+        for name, dtype, units, meaning, value in COLUMNS
+    }
+    mask = marked_pixels((count.health for count in counts), shape)
+    attrs = {
+        "long_name": "pixels that misbehaved in any batch, bits as in NeXus",
+        "flag_masks": [UNDER_RESPONDING, NOISY],
+        "flag_meanings": "under_responding noisy",
+    }
+    return xr.Dataset({**columns, "pixel_mask": (("y", "x"), mask, attrs)})

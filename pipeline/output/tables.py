@@ -1,0 +1,126 @@
+"""The tables beside the clusters: what each batch did, and how the pedestal fared in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from cluster_store import DatasetLayout, FrameStatus, stored_chunks, write_table
+from cluster_store.schema import cluster_variables
+from pipeline.batches.plan import rows_written
+from pipeline.batches.reports import BatchCount
+from pipeline.output.pedestal_table import pedestal_table
+
+# Of so many batches that were skipped the attributes say why; of all, the table says that they were.
+_CAUSES_KEPT = 100
+EPOCH = "seconds since 1970-01-01"  # As CF has it: xarray decodes such a column to times.
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What was written of each batch: its own rows, and the chunks that begin with them.
+
+    Args:
+        seconds: How long it took, in s; NaN where it isn't known.
+        ended: When it was done, in s since 1970; NaN likewise.
+        nbytes: Uncompressed bytes.
+        stored_bytes: Bytes as stored.
+    """
+
+    seconds: Sequence[float]
+    ended: Sequence[float]
+    nbytes: Sequence[int]
+    stored_bytes: Sequence[int]
+
+
+def write_tables(
+    out: str, counts: Sequence[BatchCount], written: Writing, frame_shape: tuple[int, int], *, run_id: str
+) -> None:
+    """Write the groups ``batches`` and ``pedestal``.
+
+    Args:
+        out: The dataset.
+        counts: What is known of each batch, in order.
+        written: What was written of each.
+        frame_shape: (y, x).
+        run_id: The run that the dataset has to be of.
+    """
+    write_table(out, "batches", _batches(counts, written), run_id=run_id)
+    write_table(out, "pedestal", pedestal_table(counts, frame_shape), run_id=run_id)
+
+
+def bytes_written(out: str, layout: DatasetLayout, n_clusters: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Of each batch, the bytes of its own rows and of the chunks that begin with them: uncompressed, and as stored.
+
+    Args:
+        out: The dataset, with all its rows.
+        layout: Its layout.
+        n_clusters: Clusters of each batch, in order.
+    """
+    rows = rows_written(n_clusters, layout.rows_per_chunk)
+    stops = np.cumsum(np.asarray(n_clusters, np.int64))
+    stored = [0] * len(n_clusters)
+    for chunk, size in stored_chunks(out).rows.items():
+        stored[int(np.searchsorted(stops, chunk * layout.rows_per_chunk, side="right"))] += size
+    return [n * _row_nbytes(layout) for n in rows], stored
+
+
+def _row_nbytes(layout: DatasetLayout) -> int:
+    """Bytes of one cluster in all arrays of the dataset."""
+    return sum(
+        np.dtype(variable.dtype).itemsize * (math.prod(layout.cluster_size) if variable.name == "signal" else 1)
+        for variable in cluster_variables(layout)
+    )
+
+
+def _column(values: Sequence[Any], dtype: str, **attrs: Any) -> tuple[str, npt.NDArray[Any], dict[str, Any]]:
+    return "batch", np.asarray(values, dtype), attrs
+
+
+def _batches(counts: Sequence[BatchCount], written: Writing) -> xr.Dataset:
+    names = sorted({count.worker for count in counts})
+    # Of skipped batches there is none.
+    digests = [int(c.content or "0", 16) for c in counts]
+    verifiable = any(digests) and all(c.content or c.status is not FrameStatus.OK for c in counts)
+    skipped = [f"{c.batch}: {c.status.name.lower()}: {c.cause}" for c in counts if c.status is not FrameStatus.OK]
+    return xr.Dataset(
+        {
+            "first_frame": _column([c.batch.start for c in counts], "u8", long_name="first frame, in the archive"),
+            "n_frames": _column([c.batch.n_frames for c in counts], "u4", long_name="frames"),
+            "n_clusters": _column([c.n_clusters for c in counts], "u8", long_name="clusters"),
+            "status": _column(
+                [c.status for c in counts],
+                "u1",
+                long_name="status of the batch's frames",
+                flag_values=[int(status) for status in FrameStatus],
+                flag_meanings=" ".join(status.name.lower() for status in FrameStatus),
+            ),
+            "worker": _column(
+                [names.index(c.worker) for c in counts], "u2", long_name="position of the worker in worker_names"
+            ),
+            "began": _column([c.began for c in counts], "f8", long_name="work on the batch began", units=EPOCH),
+            "found": _column([c.ended for c in counts], "f8", long_name="the batch had been found", units=EPOCH),
+            "written": _column(written.ended, "f8", long_name="its last rows had been written", units=EPOCH),
+            "read_seconds": _column([c.read_seconds for c in counts], "f8", long_name="read and decode", units="s"),
+            "decode_seconds": _column(
+                [c.decode_seconds for c in counts], "f8", long_name="decode, which is in read_seconds too", units="s"
+            ),
+            "find_seconds": _column([c.find_seconds for c in counts], "f8", long_name="find", units="s"),
+            "write_seconds": _column(written.seconds, "f8", long_name="encode and write", units="s"),
+            "read_bytes": _column([c.read_bytes for c in counts], "u8", long_name="decoded frames", units="byte"),
+            "stored_bytes": _column([c.stored_bytes for c in counts], "u8", long_name="files read", units="byte"),
+            "write_bytes": _column(written.nbytes, "u8", long_name="clusters before encoding", units="byte"),
+            "write_stored_bytes": _column(written.stored_bytes, "u8", long_name="clusters as stored", units="byte"),
+            "minor_faults": _column(
+                [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found", units="1"
+            ),
+        }
+        | ({"frames_xxh3": _column(digests, "u8", long_name="xxh3-64 of the frames", units="1")} if verifiable else {}),
+        attrs={"worker_names": names, "skipped": skipped[:_CAUSES_KEPT]},
+    )

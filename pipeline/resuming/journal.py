@@ -1,0 +1,226 @@
+"""The journal of a run: a folder beside the dataset from which a run that was broken off can go on.
+
+It holds ``run.json`` (which run, what it was made from), ``batches.log`` (a line for each batch that was found or
+skipped), and with ``--tracking chain`` the pedestal after the batches that may be needed again. Lines are appended with
+one write each and carry a checksum, so that a torn last line is known for what it is, and its batch is found again. No
+line says which chunks were written: the chunks themselves do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, get_type_hints
+
+import xxhash
+
+from pipeline.batches.plan import BatchPlan
+from pipeline.batches.reports import BatchCount
+from pipeline.faults import writing
+from pipeline.output.products import FILE_NAME
+
+JOURNAL_VERSION = 1
+_KIND = "photonflow journal"
+_HEADER, _LINES = "run.json", "batches.log"
+_OURS = re.compile(
+    rf"({re.escape(_HEADER)}|{re.escape(_LINES)}|state-\d+\.bin|{re.escape(FILE_NAME)})(\.[0-9a-f]+\.partial)?"
+)
+
+
+def journal_folder(out: str) -> Path:
+    """Where the journal of the dataset at ``out`` lies."""
+    return Path(f"{out}.journal")
+
+
+@dataclass(frozen=True)
+class RunHeader:
+    """Which run a journal is of, and what it was made from.
+
+    Args:
+        run_ids: Of the run and of all that went on with it: a dataset of any of them is this run's.
+        made_from: See :func:`pipeline.resuming.made_from.made_from`.
+        replaces: The ``run_id`` of the dataset that the run was told to overwrite; None if the place was free.
+        created: Whether the dataset has been created, with its pedestal.
+    """
+
+    run_ids: tuple[str, ...]
+    made_from: Mapping[str, Any]
+    replaces: str | None = None
+    created: bool = False
+
+
+class RunJournal:
+    """A run's journal, open for appending.
+
+    Args:
+        out: The dataset.
+        header: What it says of the run.
+    """
+
+    def __init__(self, out: str, header: RunHeader) -> None:
+        self.folder = journal_folder(out)
+        self.header = header
+        self._lines: int | None = None
+
+    @classmethod
+    def begin(cls, out: str, header: RunHeader, counts: Iterable[BatchCount] = ()) -> Self:
+        """Make the journal of a run, in place of one that lies there; ``counts`` are of batches known already.
+
+        What was there stays valid until it is replaced, in one step, by what is valid from then on.
+
+        Raises:
+            OutputError: It can't be written.
+        """
+        journal = cls(out, header)
+        with writing(str(journal.folder)):
+            journal.folder.mkdir(parents=True, exist_ok=True)
+            lines = b"".join([_line(list(_COLUMNS)), *(_line(_values(count)) for count in counts)])
+            _replace(journal.folder / _LINES, lines)
+            journal._write_header()
+        return journal
+
+    def mark_created(self) -> None:
+        """Note that the dataset has been created."""
+        self.header = dataclasses.replace(self.header, created=True)
+        with writing(str(self.folder)):
+            self._write_header()
+
+    def append(self, count: BatchCount) -> None:
+        """Note a batch that was found or skipped.
+
+        Raises:
+            OutputError: It can't be written.
+        """
+        with writing(str(self.folder)):
+            if self._lines is None:
+                self._lines = os.open(self.folder / _LINES, os.O_WRONLY | os.O_APPEND)
+            line = _line(_values(count))
+            if os.write(self._lines, line) < len(line):
+                raise OSError(28, os.strerror(28))
+
+    def close(self) -> None:
+        """Close the file; the journal stays."""
+        if self._lines is not None:
+            os.close(self._lines)
+            self._lines = None
+
+    def _write_header(self) -> None:
+        content = {"kind": _KIND, "version": JOURNAL_VERSION, **dataclasses.asdict(self.header)}
+        _replace(self.folder / _HEADER, json.dumps(content, indent=2).encode())
+
+
+def read_header(out: str) -> RunHeader | None:
+    """The header of the journal beside ``out``; None where there is none, or it isn't one of ours or this version's."""
+    try:
+        content = json.loads((journal_folder(out) / _HEADER).read_bytes())
+        if content["kind"] != _KIND or content["version"] != JOURNAL_VERSION:
+            return None
+        return RunHeader(
+            tuple(content["run_ids"]), dict(content["made_from"]), content["replaces"], bool(content["created"])
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def read_counts(out: str, plan: BatchPlan) -> dict[int, BatchCount]:
+    """What the journal beside ``out`` says of each batch; lines that are torn or damaged are left out."""
+    counts = {}
+    try:
+        lines = (journal_folder(out) / _LINES).read_bytes().split(b"\n")
+    except OSError:
+        return {}
+    known = [values for line in lines if (values := _parsed(line)) is not None]
+    if not known or known[0] != list(_COLUMNS):
+        return {}
+    for values in known[1:]:
+        with contextlib.suppress(IndexError, ValueError, TypeError):
+            count = _count(values, plan)
+            counts[count.batch.index] = count
+    return counts
+
+
+def remove_journal(out: str) -> None:
+    """Remove the journal beside ``out``, if there is one; files that are not ours stay, and so does their folder."""
+    folder = journal_folder(out)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        # The header first: without it the rest says nothing.
+        (folder / _HEADER).unlink(missing_ok=True)
+        names = [entry.name for entry in folder.iterdir()]
+        if all(_OURS.fullmatch(name) for name in names) and not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    half_written = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with half_written.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        half_written.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            half_written.unlink(missing_ok=True)
+        raise
+
+
+def _line(values: list[Any]) -> bytes:
+    text = json.dumps(values, separators=(",", ":")).encode()
+    return b"%s %s\n" % (xxhash.xxh32_hexdigest(text).encode(), text)
+
+
+def _parsed(line: bytes) -> list[Any] | None:
+    checksum, _, text = line.partition(b" ")
+    if not text or checksum != xxhash.xxh32_hexdigest(text).encode():
+        return None
+    values = json.loads(text)
+    return values if isinstance(values, list) else None
+
+
+def _columns_of(kind: Any, prefix: str = "") -> dict[str, type]:
+    """The plain values that a report is made of, those of the reports inside it under `outer.inner`."""
+    columns: dict[str, type] = {}
+    hints = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        hint = hints[field.name]
+        name = prefix + field.name
+        columns |= _columns_of(hint, f"{name}.") if dataclasses.is_dataclass(hint) else {name: hint}
+    return columns
+
+
+# A batch is known by its index; where it begins and ends is in the plan.
+_COLUMNS = {name: kind for name, kind in _columns_of(BatchCount).items() if name not in ("batch.start", "batch.stop")}
+
+
+def _values(count: BatchCount) -> list[Any]:
+    values = []
+    for name in _COLUMNS:
+        value: Any = count
+        for part in name.split("."):
+            value = getattr(value, part)
+        values.append(value)
+    return values
+
+
+def _count(values: list[Any], plan: BatchPlan) -> BatchCount:
+    named = {name: kind(value) for (name, kind), value in zip(_COLUMNS.items(), values, strict=True)}
+    named["batch"] = plan[named.pop("batch.index")]
+    count: BatchCount = _built(BatchCount, named)
+    return count
+
+
+def _built(kind: type, named: Mapping[str, Any], prefix: str = "") -> Any:
+    hints = get_type_hints(kind)
+    values = {}
+    for field in dataclasses.fields(kind):
+        name = prefix + field.name
+        values[field.name] = named[name] if name in named else _built(hints[field.name], named, f"{name}.")
+    return kind(**values)

@@ -1,0 +1,1 @@
+"""The workers of a run: how they start, what is known of them, and how they end."""
