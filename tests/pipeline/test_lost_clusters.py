@@ -1,4 +1,4 @@
-"""Schedulers and workers that go away or hang in the middle of a run: real processes, killed and stopped."""
+"""Schedulers and workers that go away, hang or can't be reached: real processes, killed, stopped, their links cut."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import uuid
 from pathlib import Path
 
 import pytest
@@ -20,25 +22,39 @@ DASK = Path(sys.executable).with_name("dask")
 
 
 class Processes:
-    """A scheduler and workers as a facility runs them, each a process of its own."""
+    """A scheduler and workers, each a process of its own.
 
-    def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
+    Args:
+        folder: Where they meet.
+        stack: What ends them.
+        host: The address that the scheduler listens on.
+        namespace: The network namespace that the scheduler lives in; "" is this process's own.
+    """
+
+    def __init__(self, folder: Path, stack: contextlib.ExitStack, host: str = "127.0.0.1", namespace: str = "") -> None:
         self._file = folder / "scheduler.json"
         self._folder = folder
         self._stack = stack
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        arguments = ("scheduler", "--host", host, "--port", "0", "--no-dashboard")
+        self.scheduler = self._start(*arguments, namespace=namespace)
         while not (self._file.exists() and self._file.read_text()):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.scheduler.wait(timeout=0.05)
                 raise AssertionError("the scheduler ended")
         self.config = ClusterConfig(kind="existing", scheduler=json.loads(self._file.read_text())["address"])
 
-    def start_worker(self, *options: str) -> subprocess.Popen[bytes]:
-        return self._start("worker", "--nthreads", "1", "--no-dashboard", *options)
+    def start_worker(self, *options: str, namespace: str = "") -> subprocess.Popen[bytes]:
+        return self._start("worker", "--nthreads", "1", "--no-dashboard", *options, namespace=namespace)
 
-    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def _start(self, *arguments: str, namespace: str) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [DASK, *arguments, "--scheduler-file", self._file],
+            [
+                *(("ip", "netns", "exec", namespace) if namespace else ()),
+                DASK,
+                *arguments,
+                "--scheduler-file",
+                self._file,
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self._folder,
@@ -136,3 +152,78 @@ def test_a_worker_that_hangs_is_ended_and_its_batch_done_elsewhere(processes, ma
         assert xr.open_zarr(result.out).sizes["frame"] == 97
     with contextlib.suppress(ProcessLookupError):
         os.kill(stuck, signal.SIGKILL)
+
+
+class Elsewhere:
+    """A network namespace with a link to this one; what runs in it is on another machine as far as the network goes."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        name = uuid.uuid4().hex[:6]
+        self.namespace = f"photonflow-{name}"
+        self._link = f"pf{name}"
+        self._stack = stack
+        try:
+            ip("netns", "add", self.namespace)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no network namespace can be made here: {error}")
+        stack.callback(ip, "netns", "delete", self.namespace)
+        ip("link", "add", self._link, "type", "veth", "peer", "name", "there", "netns", self.namespace)
+        stack.callback(ip, "link", "delete", self._link)
+        ip("address", "add", "10.223.7.1/30", "dev", self._link)
+        ip("link", "set", self._link, "up")
+        for arguments in (("address", "add", "10.223.7.2/30", "dev", "there"), ("link", "set", "there", "up")):
+            ip("-n", self.namespace, *arguments)
+        ip("-n", self.namespace, "link", "set", "lo", "up")
+
+    def cut(self, seconds: float) -> None:
+        """Cut the link for a time, and go on meanwhile."""
+        ip("link", "set", self._link, "down")
+        mend = threading.Timer(seconds, ip, ("link", "set", self._link, "up"))
+        mend.start()
+        self._stack.callback(mend.join)
+        self._stack.callback(mend.cancel)
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    with contextlib.ExitStack() as stack:
+        yield Elsewhere(stack)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seconds", "said"), [(10, 0), (45, 1)])
+def test_a_worker_whose_link_is_cut_loses_no_cluster(elsewhere, tmp_path, make_archive, seconds, said):
+    archive = make_archive()
+    notices = []
+    with contextlib.ExitStack() as stack:
+        processes = Processes(tmp_path, stack, host="10.223.7.1")
+        processes.start_worker("--no-nanny", namespace=elsewhere.namespace)
+        with open_cluster(processes.config) as client:
+            expected = run(archive, client, lambda: None)
+
+            def cut():
+                elsewhere.cut(seconds)
+                # Another one, which takes over what a worker that stays away had in hand.
+                late = threading.Timer(seconds + 5, processes.start_worker, ("--no-nanny",))
+                late.start()
+                stack.callback(late.join)
+
+            result = run(archive, client, cut, notices=notices, cluster_seconds=120)
+    assert result.digest == expected.digest
+    assert any("has no worker" in notice for notice in notices) == bool(said), notices
+
+
+@pytest.mark.slow
+def test_a_scheduler_whose_link_is_cut_ends_the_run_after_the_time_that_was_set(elsewhere, tmp_path, make_archive):
+    with contextlib.ExitStack() as stack:
+        processes = Processes(tmp_path, stack, host="10.223.7.2", namespace=elsewhere.namespace)
+        processes.start_worker(namespace=elsewhere.namespace)
+        with (
+            open_cluster(processes.config) as client,
+            pytest.raises(ClusterUnavailableError, match=r"has not answered for 15 s: .*the link to it is cut"),
+        ):
+            run(make_archive(), client, lambda: elsewhere.cut(25), cluster_seconds=15)
