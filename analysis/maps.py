@@ -9,6 +9,7 @@ import xarray as xr
 
 from analysis.adding_up import add_up
 from analysis.axes import frame_groups, frame_of, pixel_axes
+from analysis.columns import require_on
 from analysis.compiled import Kernel
 
 Counts = npt.NDArray[np.int64]
@@ -77,8 +78,7 @@ def _per_frame(n_frames: int, frame: npt.NDArray[np.int64], keep: npt.NDArray[np
 def _hits(
     shape: tuple[int, int], y: npt.NDArray[Any], x: npt.NDArray[Any], keep: npt.NDArray[np.bool_] | None = None
 ) -> Counts:
-    if len(y) and (y.max() >= shape[0] or x.max() >= shape[1]):
-        raise ValueError(f"A cluster lies at ({y.max()}, {x.max()}), beyond the detector's shape {shape}.")
+    require_on(shape, y, x)
     counts = np.zeros(shape, np.int64)
     if len(y):
         _count_hits(y, x, np.empty(0, np.bool_) if keep is None else keep, counts)

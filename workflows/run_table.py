@@ -106,9 +106,7 @@ def _totals(summary: ThroughputSummary) -> Table:
         totals.add_row("darks off", _number(summary.from_darks, "+.3f"), "noise widths, before they were moved")
     totals.add_row("pixels starved", _number(summary.seldom_updated, ".2%"), "updated in fewer than half of the frames")
     # Pixels that fire in more than 1 % of the frames are nearly all at ordinary rates: only the odd ones say something.
-    totals.add_row(
-        "hot pixels", f"{summary.hot:,}", "centres in more than 1 % of a batch's frames, unlike their neighbours"
-    )
+    totals.add_row("hot pixels", f"{summary.hot:,}", "centres in more than 1 % of the frames, unlike their neighbours")
     totals.add_row("pixels blind", f"{summary.often_blind:,}", "in more than 1 % of a batch's frames")
     totals.add_row("pedestal moved", _number(summary.movement, "+.3f"), "noise widths within a batch, at most")
     return totals
