@@ -17,7 +17,7 @@ def test_the_hit_map_needs_a_shape_that_holds_every_cluster(loaded):
     with pytest.raises(ValueError, match="no attribute frame_shape"):
         nameless.photons.hit_map()
     assert nameless.photons.hit_map(shape=(40, 60)).shape == (40, 60)
-    with pytest.raises(ValueError, match="beyond the shape \(30, 49\) of the map"):
+    with pytest.raises(ValueError, match=r"beyond the shape \(30, 49\) of the map"):
         loaded.photons.hit_map(shape=(30, 49))
 
 
