@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "analysis": {"finder", "numpy", "numba", "scipy", "xarray"},
     "pipeline": STORES
     | {"finder", "frame_archive", "cluster_store", "guarded_zarr", "roofline", "analysis"}
-    | {"dask", "distributed", "psutil", "xxhash", "yaml"},
+    | {"dask", "distributed", "llvmlite", "numba", "psutil", "xxhash", "yaml"},
     "workflows": STORES
     | {"finder", "frame_archive", "cluster_store", "roofline", "analysis", "pipeline", "guarded_zarr"}
     | {"click", "dask", "distributed", "matplotlib", "psutil", "rich"},

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
+from cluster_store import DatasetLayout
+from finder import FinderParameters
+from frame_archive import ArchiveAddress
 from pipeline.arithmetic_rates import arithmetic_rates
+from pipeline.ceilings import Subject, keep_ceilings, measure_ceilings
+from pipeline.preparation import default_output
 from roofline.machines import GPUS
+from workflows.ceilings_table import print_ceilings
 from workflows.command_line import configure_logging, run
 from workflows.matmul_study import MatmulStudy, print_rates, print_study, rates_as_json
+from workflows.option_values import size
+from workflows.progress import RunProgress
 from workflows.terminal import stdout_console
 
 
@@ -55,6 +64,54 @@ def matmul(
     if timed:
         console.print()
         print_rates(rates, console)
+
+
+@command.command()
+@click.argument("archive", required=False, type=click.Path())
+@click.option("--out", type=click.Path(), help="Where the dataset would go.  [default: beside the archive]")
+@click.option("--cluster-size", callback=size, default="3x3", metavar="ROWSxCOLUMNS", show_default=True, help="Window.")
+@click.option("--signal-dtype", type=click.Choice(["int32", "float32"]), default="int32", show_default=True)
+@click.option("--progress/--no-progress", default=True, help="Say what is measured.  [default: progress]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@click.option("-v", "--verbose", count=True, help="Say more; twice for all.")
+def measure(
+    archive: str | None,
+    out: str | None,
+    cluster_size: tuple[int, int],
+    signal_dtype: str,
+    progress: bool,
+    as_json: bool,
+    verbose: int,
+) -> None:
+    """Measure what this machine does at best, under a minute: memory, arithmetic, and for ARCHIVE reading and decoding
+    its own chunks and writing its dataset's.
+
+    What was measured is kept for this machine, and runs are compared with it.
+    """
+    configure_logging(verbose)
+    subject = None if archive is None else _subject(archive, out, cluster_size, signal_dtype)
+    with RunProgress(1, enabled=progress) as shown:
+        ceilings = measure_ceilings(subject, on_step=lambda name: shown.step(f"measuring {name}"))
+    keep_ceilings(ceilings)
+    if as_json:
+        click.echo(json.dumps(ceilings.as_json(), indent=2))
+    else:
+        print_ceilings(ceilings, stdout_console())
+
+
+def _subject(path: str, out: str | None, cluster_size: tuple[int, int], signal_dtype: str) -> Subject:
+    archive = ArchiveAddress(path).open()
+    parameters = FinderParameters(cluster_size=cluster_size)
+    layout = DatasetLayout(
+        n_frames=archive.n_frames,
+        first_frame=0,
+        batch_size=min(2000, archive.n_frames),
+        frame_shape=archive.frame_shape,
+        cluster_size=parameters.cluster_size,
+        signal_dtype=signal_dtype,
+    )
+    place = str(Path(out or default_output(archive.address.path)).absolute())
+    return Subject(archive, layout, place, parameters, archive.pixel_mask)
 
 
 def _study(machine: str | None, peak: float | None, bandwidth: float | None, side: int, itemsize: int) -> MatmulStudy:

@@ -225,6 +225,11 @@ class FrameArchive:
         """
         return self._frames.stamp(start, stop)
 
+    def chunk_paths(self, start: int, stop: int) -> list[str]:
+        """Return the paths of the files that hold frames `start` to `stop`, in order; missing ones are left out."""
+        paths = (Path(self.address.path) / chunk.key for chunk in self._frames.stored_chunks(start, stop))
+        return [str(path) for path in paths if path.is_file()]
+
     @cached_property
     def fingerprint(self) -> str:
         """A SHA-256 of the arrays' metadata, the attributes and the mask: what a run may be resumed on."""

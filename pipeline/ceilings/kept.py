@@ -1,0 +1,47 @@
+"""Ceilings that were measured before, kept in the user's cache folder for the machine that they hold for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipeline.ceilings.machine import machine
+from pipeline.ceilings.measured import Ceilings
+
+logger = logging.getLogger(__name__)
+
+
+def kept_ceilings() -> Ceilings | None:
+    """What was measured on this machine as it is now; None if nothing was, or hardware or versions have changed."""
+    here = machine()
+    try:
+        kept = Ceilings.from_json(json.loads(_file(here).read_text()))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return kept if kept.machine == here else None
+
+
+def keep_ceilings(ceilings: Ceilings) -> Path | None:
+    """Keep what was measured, beside what was measured before of other archives; None if it can't be kept."""
+    before = kept_ceilings()
+    merged = {**(before.ceilings if before else {}), **ceilings.ceilings}
+    file = _file(ceilings.machine)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(f".{os.getpid()}.partial")
+        partial.write_text(json.dumps(Ceilings(ceilings.machine, ceilings.measured, merged).as_json(), indent=2))
+        partial.replace(file)
+    except OSError as error:
+        logger.warning("the measured ceilings can't be kept in %s: %s", file.parent, error.strerror)
+        return None
+    return file
+
+
+def _file(here: Mapping[str, str]) -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    digest = hashlib.sha256(json.dumps(here, sort_keys=True).encode()).hexdigest()[:16]
+    return cache / "photonflow" / f"ceilings-{digest}.json"

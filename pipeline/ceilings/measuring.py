@@ -1,0 +1,180 @@
+"""Measures all ceilings of this machine, one after the other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from cluster_store import DatasetLayout
+from finder import Clusters, FinderParameters, Pedestal, open_finder
+from frame_archive import FrameArchive
+from pipeline.ceilings.arithmetic import Arithmetic, Memory
+from pipeline.ceilings.codecs import CODECS, Codec, Decode, Write
+from pipeline.ceilings.crew import Crew, Work
+from pipeline.ceilings.machine import cores, machine, storage_of
+from pipeline.ceilings.measured import Ceilings, MeasuredCeiling
+from pipeline.ceilings.storage import StillCachedError, read_rate
+
+MEASURED_BYTES = 256 << 20
+"""So many bytes of the archive are read, at most."""
+
+GPU_CEILINGS = ("H2D, pinned", "H2D, pageable", "D2H, pinned", "H2D and D2H at once", "device memory", "GPU float32")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The archive whose ceilings are wanted, and the dataset that would be made of it.
+
+    Args:
+        archive: The archive.
+        layout: Of the dataset.
+        out: Where the dataset lies, or would; nothing is written but a folder beside it, for some seconds.
+        parameters: What finds the clusters that are written.
+        pixel_mask: NeXus bits (y, x), or None.
+    """
+
+    archive: FrameArchive
+    layout: DatasetLayout
+    out: str
+    parameters: FinderParameters
+    pixel_mask: npt.NDArray[np.uint32] | None = None
+
+    @property
+    def decode(self) -> str:
+        """The name of the ceiling on reading this archive from the page cache and decoding it: archives of the same
+        layout share it."""
+        frames = self.archive.frames
+        codecs = getattr(frames.metadata, "codecs", None) or (getattr(frames.metadata, "compressor", None),)
+        kinds = "+".join(type(codec).__name__.removesuffix("Codec") for codec in codecs)
+        return f"decode {self.archive.dtype} {'×'.join(map(str, frames.chunks))} {kinds}"
+
+    @property
+    def write(self) -> str:
+        """The name of the ceiling on encoding and writing such a dataset at such a place."""
+        window = "×".join(map(str, self.layout.cluster_size))
+        return f"write {self.layout.signal_dtype} {window} to {storage_of(self.out)}"
+
+    def read(self, *, cold: bool) -> str:
+        """The name of the ceiling on reading files where the archive lies."""
+        return f"read {'cold' if cold else 'warm'} {storage_of(self.archive.address.path)}"
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A ceiling that processes measure."""
+
+    name: str
+    what: str
+    unit: str
+    work: Work
+    one_core_only: bool = False
+
+
+def measure_ceilings(subject: Subject | None = None, on_step: Callable[[str], None] = lambda step: None) -> Ceilings:
+    """Measure what this machine does at best; under a minute.
+
+    Args:
+        subject: An archive and its dataset; None: memory and arithmetic only.
+        on_step: Told what is measured next.
+
+    Raises:
+        ValueError: The archive can't be read, or nothing can be written beside the output.
+        RunError: A process ended.
+    """
+    n_cores = cores()
+    found: list[MeasuredCeiling] = []
+    with tempfile.TemporaryDirectory(prefix=".photonflow-ceilings-", dir=_place(subject)) as folder:
+        wanted = [*_of_the_machine(), *(_of_a_run(subject, folder) if subject is not None else ())]
+        if subject is not None:
+            on_step("reading")
+            found += _reading(subject, n_cores)
+        with Crew(n_cores) as crew:
+            for ceiling in wanted:
+                on_step(ceiling.name)
+                found.append(
+                    MeasuredCeiling(
+                        ceiling.name,
+                        ceiling.what,
+                        ceiling.unit,
+                        one_core=crew.rate(ceiling.work, 1),
+                        all_cores=None if ceiling.one_core_only else crew.rate(ceiling.work, n_cores),
+                        cores=n_cores,
+                    )
+                )
+    found += [_no_gpu(name) for name in GPU_CEILINGS]
+    measured = datetime.now(UTC).isoformat(timespec="seconds")
+    return Ceilings(machine(), measured, {ceiling.name: ceiling for ceiling in found})
+
+
+def _place(subject: Subject | None) -> str | None:
+    if subject is None:
+        return None
+    return str(next(parent for parent in Path(subject.out).parents if parent.exists()))
+
+
+def _of_the_machine() -> Iterator[_Wanted]:
+    yield _Wanted("memory copy", "a = b, arrays of 64 MiB", "B/s", Memory("copy"))
+    yield _Wanted("memory triad", "a = b + s · c, arrays of 64 MiB", "B/s", Memory("triad"))
+    yield _Wanted("float32", "multiply and add, not fused", "op/s", Arithmetic("float32"))
+    yield _Wanted("int32", "multiply and add", "op/s", Arithmetic("int32"))
+
+
+def _of_a_run(subject: Subject, folder: str) -> Iterator[_Wanted]:
+    archive, layout = subject.archive, subject.layout
+    stop = _frames_measured(archive)
+    yield _Wanted(
+        subject.decode,
+        "the archive's own chunks, from the page cache",
+        "B/s",
+        Decode(archive.address, stop),
+    )
+    for codec in CODECS:
+        what = "a chunk in memory, bitshuffled" if codec != "uncompressed" else "a chunk in memory, copied"
+        yield _Wanted(f"decode {codec}", what, "B/s", Codec(archive.address, codec), one_core_only=True)
+    yield _Wanted(
+        subject.write,
+        "the dataset's own chunks, encoded and written",
+        "B/s",
+        Write(folder, layout, _some_clusters(subject)),
+    )
+
+
+def _frames_measured(archive: FrameArchive) -> int:
+    chunk = archive.frames.chunks[0]
+    return int(min(archive.n_frames, max(chunk, MEASURED_BYTES // archive.frame_nbytes)))
+
+
+def _some_clusters(subject: Subject) -> Clusters:
+    """Clusters of the first frames, found with a pedestal made of these: good enough to be encoded."""
+    archive, parameters = subject.archive, subject.parameters
+    frames = np.empty((min(20, archive.n_frames), *archive.frame_shape), archive.dtype)
+    archive.read(0, len(frames), frames)
+    middle = np.median(frames, axis=0)
+    noise = np.maximum(1.4826 * np.median(np.abs(frames - middle), axis=0), 1)
+    pedestal = Pedestal.from_mean_and_noise(middle, noise, parameters.n_samples)
+    return open_finder("auto", parameters, archive.frame_shape, subject.pixel_mask).find(frames, pedestal)
+
+
+def _reading(subject: Subject, n_cores: int) -> Iterator[MeasuredCeiling]:
+    archive = subject.archive
+    files = archive.chunk_paths(0, _frames_measured(archive))
+    where = storage_of(archive.address.path)
+    for cold in (True, False):
+        name = subject.read(cold=cold)
+        what = f"the archive's files, from {where if cold else 'the page cache'}"
+        try:
+            one, all_ = (read_rate(files, threads, cold=cold) for threads in (1, n_cores))
+        except StillCachedError as error:
+            yield MeasuredCeiling(name, what, "B/s", missing=f"not measured: {error}")
+        else:
+            yield MeasuredCeiling(name, what, "B/s", one, all_, n_cores)
+
+
+def _no_gpu(name: str) -> MeasuredCeiling:
+    return MeasuredCeiling(name, "", "B/s", missing="not measured: this version of photonflow uses no GPU")

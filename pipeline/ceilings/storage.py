@@ -1,0 +1,74 @@
+"""Reading an archive's files: from the storage itself, and from the operating system's page cache."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from pipeline.ceilings.measured import Spread
+
+REPEATS = 3
+BUFFER_BYTES = 4 << 20
+LONGEST_READ_SECONDS = 4.0
+
+
+class StillCachedError(RuntimeError):
+    """The page cache keeps the files although it was asked not to."""
+
+
+def read_rate(files: Sequence[str], threads: int, *, cold: bool) -> Spread:
+    """Bytes a second of reading whole files, several at a time.
+
+    Args:
+        files: The files.
+        threads: How many are read at a time.
+        cold: Drop them from the page cache before each repeat; otherwise they are in it.
+
+    Raises:
+        StillCachedError: They can't be dropped, as in a file system that lies in memory.
+        OSError: A file can't be read.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        if not cold:
+            list(pool.map(_read, files))
+        rates = []
+        for _ in range(REPEATS):
+            if cold:
+                for file in files:
+                    _drop(file)
+            begin = time.perf_counter()
+            nbytes = sum(pool.map(_read, files))
+            rates.append(nbytes / (time.perf_counter() - begin))
+            if nbytes / rates[-1] > LONGEST_READ_SECONDS:
+                break
+    return Spread.of(rates if len(rates) > 1 else rates * 2)
+
+
+def _read(file: str) -> int:
+    buffer = bytearray(BUFFER_BYTES)
+    total = 0
+    with open(file, "rb", buffering=0) as opened:  # noqa: PTH123 (as plain as can be)
+        while count := opened.readinto(buffer):
+            total += count
+    return total
+
+
+def _drop(file: str) -> None:
+    if not hasattr(os, "posix_fadvise") or not hasattr(os, "RWF_NOWAIT"):
+        raise StillCachedError("this system can't be asked to drop files from its page cache")
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        try:
+            os.preadv(descriptor, [bytearray(1)], 0, os.RWF_NOWAIT)
+        except OSError as error:
+            if error.errno == errno.EAGAIN:
+                return
+            raise StillCachedError(f"the file system does not say what is cached ({error.strerror})") from error
+    finally:
+        os.close(descriptor)
+    raise StillCachedError("the page cache keeps the files: the file system lies in memory, or somebody has them open")

@@ -1,0 +1,30 @@
+"""Measured ceilings as a table."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.ceilings import Ceilings, Spread
+from workflows.terminal import facts_table, print_table
+
+
+def print_ceilings(ceilings: Ceilings, console: Console) -> None:
+    """Print what the machine is, and what was measured on it."""
+    print_table(console, facts_table([*ceilings.machine.items(), ("measured", ceilings.measured)]))
+    console.print()
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("ceiling", "one core", "spread", "all cores", "spread", "unit", "on what"):
+        right = heading in ("one core", "all cores", "spread")
+        table.add_column(heading, justify="right" if right else "left", header_style="bold")
+    for ceiling in ceilings.ceilings.values():
+        if ceiling.missing is not None:
+            table.add_row(ceiling.name, "–", "", "–", "", "", ceiling.missing)
+            continue
+        unit = "GB/s" if ceiling.unit == "B/s" else "Gop/s"
+        table.add_row(ceiling.name, *_figures(ceiling.one_core), *_figures(ceiling.all_cores), unit, ceiling.what)
+    print_table(console, table)
+
+
+def _figures(spread: Spread | None) -> tuple[str, str]:
+    return ("–", "") if spread is None else (f"{spread.median / 1e9:,.2f}", f"±{spread.half_width:.0%}")
