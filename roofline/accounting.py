@@ -1,8 +1,9 @@
 """Where the time of a run went: each stage against its ceiling, and what lies between the bound and what was reached.
 
-A worker thread reads, decodes, finds and writes one after the other, so the stages of one frame add up on its core, and
-the bound of a run is the number of workers over the sum of the stages' floors. Time is counted in worker-seconds: with W
-workers, a run of T seconds has W · T of them, and every one is in exactly one of the parts below.
+Stages use resources: the storage, or a worker's core. Those of one resource take turns, so their floors (bytes over
+ceiling) add up; those of different resources could run side by side. The bound of a run is therefore the resource with
+the most floor time, with all else hidden behind it. Time is counted in worker-seconds: with W workers, a run of T
+seconds has W · T of them, and every one is in exactly one part of :class:`TimeSplit`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from roofline.throughput import StageUse
+from roofline.throughput import StageUse, json_number
+
+Resource = Literal["storage", "core"]
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,12 @@ class StageCeiling:
     Args:
         name: What limits it, as it was measured.
         bytes_a_second: One worker's share while all are at work, B/s; None if that was not measured.
+        resource: What the stage keeps busy.
     """
 
     name: str
     bytes_a_second: float | None
+    resource: Resource = "core"
 
 
 @dataclass(frozen=True)
@@ -34,12 +40,15 @@ class StageBar:
     Args:
         use: What the stage did.
         ceiling: What it could have done.
-        frames: Frames of the run.
     """
 
     use: StageUse
     ceiling: StageCeiling
-    frames: int
+
+    @property
+    def name(self) -> str:
+        """The stage."""
+        return self.use.name
 
     @property
     def seconds(self) -> float:
@@ -54,7 +63,7 @@ class StageBar:
 
     @property
     def share_of_ceiling(self) -> float:
-        """How much of its ceiling the stage reached, 1 for all of it; NaN if that was not measured or it did nothing."""
+        """How much of its ceiling was reached, 1 for all of it; NaN if that was not measured or nothing was done."""
         return self.floor_seconds / self.seconds if self.seconds > 0 else math.nan
 
 
@@ -63,21 +72,58 @@ class TimeSplit:
     """The worker-seconds of a run, in parts that add up to all of them.
 
     Args:
-        at_ceilings: What the stages would have taken at their ceilings; those without one count as they were.
-        below_ceilings: What they took beyond that. Negative where a stage was faster than what was measured.
-        stragglers: Workers that had nothing left to do while others were still at work.
-        waiting: All other time in which a worker was in no stage: waiting for tasks, and what is not in any stage.
+        start_up: Before the first batch was handed out: workers, the pedestal.
+        at_bound: What the busiest resource would have taken at its ceilings; stages without one count as they were.
+        overlap_lost: What the stages of other resources would have taken at theirs: not hidden behind the first.
+        below_ceilings: What the stages took beyond that. Negative where one was faster than what was measured.
+        waiting: Time between a worker's first work and its last in which it was in no stage.
+        stragglers: Time of workers that had nothing left to do while others were still at work.
+        finishing: After the last batch: tables, metadata.
     """
 
-    at_ceilings: float
+    start_up: float
+    at_bound: float
+    overlap_lost: float
     below_ceilings: float
-    stragglers: float
     waiting: float
+    stragglers: float
+    finishing: float
 
     @property
     def total(self) -> float:
         """All worker-seconds."""
-        return self.at_ceilings + self.below_ceilings + self.stragglers + self.waiting
+        return sum(self.parts.values())
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """By name, in the order in which a gap is told."""
+        return {
+            "at the bound": self.at_bound,
+            "overlap lost": self.overlap_lost,
+            "below ceilings": self.below_ceilings,
+            "start-up": self.start_up,
+            "waiting": self.waiting,
+            "stragglers": self.stragglers,
+            "finishing": self.finishing,
+        }
+
+
+@dataclass(frozen=True)
+class PageFaults:
+    """First touches of memory over a run.
+
+    Args:
+        count: Minor page faults of the workers' tasks.
+        seconds_each: What one costs on this machine, in s; NaN if that was not measured.
+    """
+
+    count: int
+    seconds_each: float = math.nan
+
+    @property
+    def seconds(self) -> float:
+        """Worker-seconds that they took: wall time is the steady state and this."""
+        return self.count * self.seconds_each
 
 
 @dataclass(frozen=True)
@@ -89,7 +135,9 @@ class Account:
         split: Where the time went.
         workers: How many there were.
         frames: How many were done.
-        seconds: How long the run took, without starting up, in s.
+        seconds: How long the run took, from the first batch handed out to the end, in s.
+        faults: Page faults.
+        clusters: How many were found.
     """
 
     bars: tuple[StageBar, ...]
@@ -97,6 +145,8 @@ class Account:
     workers: int
     frames: int
     seconds: float
+    faults: PageFaults = PageFaults(0)
+    clusters: int = 0
 
     @property
     def tallest(self) -> StageBar | None:
@@ -104,16 +154,66 @@ class Account:
         return max((bar for bar in self.bars if bar.seconds > 0), key=lambda bar: bar.seconds, default=None)
 
     @property
+    def busy_seconds(self) -> float:
+        """Worker-seconds in all stages."""
+        return sum(bar.seconds for bar in self.bars)
+
+    @property
+    def idle_seconds(self) -> float:
+        """Worker-seconds in no stage between the first batch and the last."""
+        return self.split.waiting + self.split.stragglers
+
+    @property
     def bound_frames_a_second(self) -> float:
-        """Frames a second with every stage at its ceiling and no worker ever idle; NaN if some ceiling is missing."""
-        floor = sum(bar.floor_seconds for bar in self.bars)
-        return self.workers * self.frames / floor if floor > 0 else math.nan
+        """Frames a second at the bound; NaN if the ceiling of a stage that did something is missing."""
+        unknown = any(math.isnan(bar.floor_seconds) for bar in self.bars if bar.seconds > 0)
+        return math.nan if unknown or self.split.at_bound <= 0 else self.workers * self.frames / self.split.at_bound
+
+    @property
+    def frames_a_second(self) -> float:
+        """What was reached; NaN for a run that took no time."""
+        return self.frames / self.seconds if self.seconds > 0 else math.nan
 
     @property
     def share_of_bound(self) -> float:
         """How much of the bound was reached; NaN without one."""
-        reached = self.frames / self.seconds if self.seconds > 0 else math.nan
-        return reached / self.bound_frames_a_second
+        return self.frames_a_second / self.bound_frames_a_second
+
+    @property
+    def share_of_faults(self) -> float:
+        """How much of the stages' time page faults took; NaN if their cost was not measured."""
+        return self.faults.seconds / self.busy_seconds if self.busy_seconds > 0 else math.nan
+
+    def as_dict(self) -> dict[str, Any]:
+        """The account as JSON-able values; what is not a number is ``None``."""
+        return {
+            "stages": [
+                {
+                    "stage": bar.name,
+                    "busy_seconds": bar.seconds,
+                    "nbytes": bar.use.nbytes,
+                    "microseconds_a_frame": json_number(bar.use.microseconds_a_frame(self.frames)),
+                    "bytes_a_second": json_number(bar.use.bytes_a_second),
+                    "ceiling": bar.ceiling.name,
+                    "ceiling_bytes_a_second": bar.ceiling.bytes_a_second,
+                    "share_of_ceiling": json_number(bar.share_of_ceiling),
+                    "resource": bar.ceiling.resource,
+                }
+                for bar in self.bars
+            ],
+            "binds": None if self.tallest is None else self.tallest.name,
+            "bound_frames_a_second": json_number(self.bound_frames_a_second),
+            "frames_a_second": json_number(self.frames_a_second),
+            "share_of_bound": json_number(self.share_of_bound),
+            "worker_seconds": self.split.parts,
+            "idle_seconds": self.idle_seconds,
+            "workers": self.workers,
+            "frames": self.frames,
+            "clusters": self.clusters,
+            "seconds": self.seconds,
+            "minor_faults": self.faults.count,
+            "seconds_a_fault": json_number(self.faults.seconds_each),
+        }
 
 
 def account(
@@ -124,6 +224,10 @@ def account(
     frames: int,
     seconds: float,
     idle_at_end: Sequence[float],
+    startup_seconds: float = 0.0,
+    finishing_seconds: float = 0.0,
+    faults: PageFaults | None = None,
+    clusters: int = 0,
 ) -> Account:
     """Split the time of a run.
 
@@ -132,17 +236,34 @@ def account(
         ceilings: Of each stage, in the same order.
         workers: Worker threads.
         frames: Frames done.
-        seconds: From the first batch handed out to the last byte written, in s.
-        idle_at_end: For each worker thread, how long before the end it had done its last work, in s.
+        seconds: From the first batch handed out to the end, in s.
+        idle_at_end: For each worker thread, how long before the last batch was done it had done its last work, in s.
+        startup_seconds: Before the first batch was handed out.
+        finishing_seconds: The part of `seconds` after the last batch was done.
+        faults: Page faults.
+        clusters: Clusters found.
 
     Raises:
         ValueError: Another number of ceilings than of stages.
     """
-    bars = tuple(StageBar(use, ceiling, frames) for use, ceiling in zip(uses, ceilings, strict=True))
-    floors = sum(bar.seconds if math.isnan(bar.floor_seconds) else bar.floor_seconds for bar in bars)
+    bars = tuple(StageBar(use, ceiling) for use, ceiling in zip(uses, ceilings, strict=True))
+    floors: dict[str, float] = {}
+    for bar in bars:
+        floor = bar.seconds if math.isnan(bar.floor_seconds) else bar.floor_seconds
+        floors[bar.ceiling.resource] = floors.get(bar.ceiling.resource, 0.0) + floor
+    at_bound, all_floors = max(floors.values(), default=0.0), sum(floors.values())
     busy = sum(bar.seconds for bar in bars)
+    working_seconds = max(seconds - finishing_seconds, 0.0)
     # A worker can't have been busy for longer than the run: what clocks say beyond that is not waiting.
-    idle = max(workers * seconds - busy, 0.0)
-    stragglers = min(sum(max(0.0, min(wait, seconds)) for wait in idle_at_end), idle)
-    split = TimeSplit(floors, busy - floors, stragglers, idle - stragglers)
-    return Account(bars, split, workers, frames, seconds)
+    idle = max(workers * working_seconds - busy, 0.0)
+    stragglers = min(sum(max(0.0, min(wait, working_seconds)) for wait in idle_at_end), idle)
+    split = TimeSplit(
+        start_up=workers * startup_seconds,
+        at_bound=at_bound,
+        overlap_lost=all_floors - at_bound,
+        below_ceilings=busy - all_floors,
+        waiting=idle - stragglers,
+        stragglers=stragglers,
+        finishing=workers * min(finishing_seconds, seconds),
+    )
+    return Account(bars, split, workers, frames, seconds, faults or PageFaults(0), clusters)

@@ -103,18 +103,19 @@ class ThroughputSummary:
         }
         values["frames_a_second"] = self.frames_a_second
         values["clusters_a_frame"] = self.clusters_a_frame
-        values = {name: _json_number(value) for name, value in values.items()}
+        values = {name: json_number(value) for name, value in values.items()}
         values["stages"] = {
             stage.name: {
                 "busy_seconds": stage.busy_seconds,
                 "nbytes": stage.nbytes,
-                "microseconds_a_frame": _json_number(stage.microseconds_a_frame(self.frames)),
-                "bytes_a_second": _json_number(stage.bytes_a_second),
+                "microseconds_a_frame": json_number(stage.microseconds_a_frame(self.frames)),
+                "bytes_a_second": json_number(stage.bytes_a_second),
             }
             for stage in self.stages
         }
         return values
 
 
-def _json_number(value: float) -> float | None:
+def json_number(value: float) -> float | None:
+    """The number, or None for what JSON has no number for."""
     return value if math.isfinite(value) else None

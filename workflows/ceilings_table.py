@@ -21,7 +21,7 @@ def print_ceilings(ceilings: Ceilings, console: Console) -> None:
         if ceiling.missing is not None:
             table.add_row(ceiling.name, "–", "", "–", "", "", ceiling.missing)
             continue
-        unit = "GB/s" if ceiling.unit == "B/s" else "Gop/s"
+        unit = {"B/s": "GB/s", "op/s": "Gop/s", "fault/s": "G/s"}[ceiling.unit]
         table.add_row(ceiling.name, *_figures(ceiling.one_core), *_figures(ceiling.all_cores), unit, ceiling.what)
     print_table(console, table)
 

@@ -71,6 +71,14 @@ def matmul(
 @click.option("--out", type=click.Path(), help="Where the dataset would go.  [default: beside the archive]")
 @click.option("--cluster-size", callback=size, default="3x3", metavar="ROWSxCOLUMNS", show_default=True, help="Window.")
 @click.option("--signal-dtype", type=click.Choice(["int32", "float32"]), default="int32", show_default=True)
+@click.option(
+    "--window",
+    type=click.FloatRange(0.001, 2.0),
+    default=0.2,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long each of five looks at a rate takes.",
+)
 @click.option("--progress/--no-progress", default=True, help="Say what is measured.  [default: progress]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @click.option("-v", "--verbose", count=True, help="Say more; twice for all.")
@@ -79,6 +87,7 @@ def measure(
     out: str | None,
     cluster_size: tuple[int, int],
     signal_dtype: str,
+    window: float,
     progress: bool,
     as_json: bool,
     verbose: int,
@@ -91,7 +100,7 @@ def measure(
     configure_logging(verbose)
     subject = None if archive is None else _subject(archive, out, cluster_size, signal_dtype)
     with RunProgress(1, enabled=progress) as shown:
-        ceilings = measure_ceilings(subject, on_step=lambda name: shown.step(f"measuring {name}"))
+        ceilings = measure_ceilings(subject, lambda name: shown.step(f"measuring {name}"), window)
     keep_ceilings(ceilings)
     if as_json:
         click.echo(json.dumps(ceilings.as_json(), indent=2))

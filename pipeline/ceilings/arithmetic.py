@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 
 from finder.kernel_instructions import emitted
 from finder.simd import host_lanes
+from finder.stored_code import stored_njit
+from pipeline.ceilings.crew import Done
 
 # Independent sums, enough to hide an instruction's latency behind the others'.
 CHAINS = 12
@@ -33,13 +35,13 @@ class Arithmetic:
     def __str__(self) -> str:
         return f"{self.kind} arithmetic"
 
-    def prepared(self, member: int) -> Callable[[], float]:
+    def prepared(self, member: int) -> Callable[[], Done]:
         """A hundred thousand steps of twelve vectors each."""
         loop = {"float32": _float_loop, "int32": _integer_loop}[self.kind]
 
-        def step() -> float:
+        def step() -> Done:
             loop(STEPS)
-            return 2.0 * STEPS * CHAINS * host_lanes()
+            return Done(2.0 * STEPS * CHAINS * host_lanes())
 
         return step
 
@@ -56,32 +58,32 @@ class Memory:
     def __str__(self) -> str:
         return f"memory {self.kind}"
 
-    def prepared(self, member: int) -> Callable[[], float]:
+    def prepared(self, member: int) -> Callable[[], Done]:
         """Some megabytes at a time, through all of the arrays."""
         a, b, c = (np.full(ARRAY_BYTES // 4, value, np.float32) for value in (0, 1, 2))
         part = len(a) // 16
         place = 0
 
-        def step() -> float:
+        def step() -> Done:
             nonlocal place
             here = slice(place, place + part)
             place = (place + part) % len(a)
             if self.kind == "copy":
                 _copy(a[here], b[here])
-                return 2.0 * 4 * part
+                return Done(2.0 * 4 * part)
             _triad(a[here], b[here], c[here], np.float32(0.5))
-            return 3.0 * 4 * part
+            return Done(3.0 * 4 * part)
 
         return step
 
 
-@njit(nogil=True, error_model="numpy")
+@stored_njit
 def _copy(a: Any, b: Any) -> None:
     for i in range(len(a)):
         a[i] = b[i]
 
 
-@njit(nogil=True, error_model="numpy")
+@stored_njit
 def _triad(a: Any, b: Any, c: Any, s: Any) -> None:
     for i in range(len(a)):
         a[i] = b[i] + s * c[i]
@@ -126,11 +128,11 @@ def _integer_chains(typing: Any, n_steps: Any) -> Any:
     return types.int32(types.int64), lambda context, builder, signature, args: _chains(INTEGER, args[0], builder)
 
 
-@njit(nogil=True)
+@stored_njit
 def _float_loop(n_steps: Any) -> Any:
     return _float_chains(n_steps)
 
 
-@njit(nogil=True)
+@stored_njit
 def _integer_loop(n_steps: Any) -> Any:
     return _integer_chains(n_steps)

@@ -11,17 +11,19 @@ from numcodecs import blosc
 
 from cluster_store import ClusterWriter, DatasetLayout, create_dataset
 from finder import Clusters
-from frame_archive import ArchiveAddress
+from frame_archive import ArchiveAddress, ReadUse
 from pipeline.batches.found import ClusterRows
+from pipeline.ceilings.crew import Done
 
 # Of chunks of Blosc: what the same values would take with other codecs.
 CODECS = ("lz4", "zstd", "uncompressed")
-FRAMES_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
 class Decode:
-    """The archive's frames, read again and again from the page cache, and decoded: reading and decoding together.
+    """The archive's frames, read again and again from the page cache, and decoded.
+
+    The decoding alone is timed where the archive says how long it took; where zarr reads and decodes, both are.
 
     Args:
         archive: Where they are.
@@ -34,7 +36,7 @@ class Decode:
     def __str__(self) -> str:
         return "decoding"
 
-    def prepared(self, member: int) -> Callable[[], float]:
+    def prepared(self, member: int) -> Callable[[], Done]:
         """A chunk at a time; each process begins elsewhere."""
         archive = self.archive.open()
         blocks = list(archive.blocks(0, self.stop, max_bytes=1))
@@ -43,12 +45,13 @@ class Decode:
         for a, b in blocks:
             archive.read(a, b, buffer[: b - a])
 
-        def step() -> float:
+        def step() -> Done:
             nonlocal place
             a, b = blocks[place % len(blocks)]
             place += 1
-            archive.read(a, b, buffer[: b - a])
-            return float((b - a) * archive.frame_nbytes)
+            use = ReadUse()
+            archive.read(a, b, buffer[: b - a], use)
+            return Done((b - a) * archive.frame_nbytes, None if use.together_seconds else use.decode_seconds)
 
         return step
 
@@ -68,7 +71,7 @@ class Codec:
     def __str__(self) -> str:
         return f"decoding of {self.name}"
 
-    def prepared(self, member: int) -> Callable[[], float]:
+    def prepared(self, member: int) -> Callable[[], Done]:
         """The first chunk, over and over."""
         archive = self.archive.open()
         start, stop = next(iter(archive.blocks(0, archive.n_frames, max_bytes=1)))
@@ -76,12 +79,17 @@ class Codec:
         archive.read(start, stop, frames)
         target = np.empty_like(frames)
         if self.name == "uncompressed":
-            return lambda: np.copyto(target, frames) or float(frames.nbytes)  # type: ignore[func-returns-value]
+
+            def copy() -> Done:
+                np.copyto(target, frames)
+                return Done(frames.nbytes)
+
+            return copy
         encoded = blosc.compress(frames, self.name.encode(), 5, blosc.BITSHUFFLE)
 
-        def step() -> float:
+        def step() -> Done:
             blosc.decompress(encoded, target.reshape(-1).view(np.uint8))
-            return float(frames.nbytes)
+            return Done(frames.nbytes)
 
         return step
 
@@ -103,7 +111,7 @@ class Write:
     def __str__(self) -> str:
         return "writing"
 
-    def prepared(self, member: int) -> Callable[[], float]:
+    def prepared(self, member: int) -> Callable[[], Done]:
         """A chunk at a time, over a few places."""
         rows, layout = self.layout.rows_per_chunk, replace(self.layout, n_frames=self.layout.batch_size)
         path = f"{self.folder}/{member}-{time.monotonic_ns()}.zarr"
@@ -118,10 +126,10 @@ class Write:
         )
         place = 0
 
-        def step() -> float:
+        def step() -> Done:
             nonlocal place
             place = (place + 1) % 4
             written = writer.write_clusters(place * rows, chunk.frame_index, chunk.y, chunk.x, chunk.signal)
-            return float(written.raw)
+            return Done(written.raw)
 
         return step

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pipeline.ceilings.measured import Spread
 from pipeline.errors import RunError
@@ -17,11 +17,23 @@ WINDOWS = 5
 WINDOW_SECONDS = 0.2
 
 
+class Done(NamedTuple):
+    """A little work, done.
+
+    Args:
+        amount: How much: bytes, operations.
+        seconds: How long that took, in s, if not all of the time counts.
+    """
+
+    amount: float
+    seconds: float | None = None
+
+
 class Work(Protocol):
     """Something that can be done over and over; sent to the processes, so it has to be picklable."""
 
-    def prepared(self, member: int) -> Callable[[], float]:
-        """A function that does a little of it, some milliseconds, and returns how much: bytes, operations.
+    def prepared(self, member: int) -> Callable[[], Done]:
+        """A function that does a little of it, some milliseconds.
 
         Args:
             member: Which process of the crew it is for, from 0.
@@ -33,10 +45,12 @@ class Crew:
 
     Args:
         size: How many: one for each core.
+        window_seconds: How long each of the looks at a rate takes, in s.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, window_seconds: float = WINDOW_SECONDS) -> None:
         self.size = size
+        self._window_seconds = window_seconds
         self._connections: list[Connection] = []
         self._processes: list[multiprocessing.process.BaseProcess] = []
 
@@ -77,10 +91,10 @@ class Crew:
                 _raise_if_failed(connection.recv())
             begin = time.monotonic() + 0.01
             for connection in crew:
-                connection.send(begin)
+                connection.send((begin, self._window_seconds))
             rates = [_raise_if_failed(connection.recv()) for connection in crew]
         except (EOFError, OSError) as error:
-            raise RunError(f"a process ended while {work} was measured") from error
+            raise RunError(f"a process ended while {work} was measured: measure again, or look why it ended") from error
         return Spread.of([sum(window) for window in zip(*rates, strict=True)])
 
 
@@ -102,19 +116,22 @@ def _serve(connection: Connection, member: int) -> None:
             step = work.prepared(member)
             step()
             connection.send([])
-            begin: float = connection.recv()
-            connection.send([_rate(step, begin + window * WINDOW_SECONDS) for window in range(WINDOWS)])
+            begin, seconds = connection.recv()
+            connection.send([_rate(step, begin + window * seconds, seconds) for window in range(WINDOWS)])
         except (EOFError, BrokenPipeError):
             return
         except Exception as error:
             connection.send(ValueError(str(error) or type(error).__name__))
 
 
-def _rate(step: Callable[[], float], begin: float) -> float:
+def _rate(step: Callable[[], Done], begin: float, seconds: float) -> float:
     while (now := time.monotonic()) < begin:
         time.sleep(max(begin - now, 0))
-    started, done = now, 0.0
-    while now < begin + WINDOW_SECONDS:
-        done += step()
-        now = time.monotonic()
-    return done / (now - started)
+    done = taken = 0.0
+    while now < begin + seconds or taken == 0:
+        amount, counted = step()
+        then = time.monotonic()
+        done += amount
+        taken += then - now if counted is None else counted
+        now = then
+    return done / taken

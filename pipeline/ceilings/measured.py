@@ -41,7 +41,7 @@ class MeasuredCeiling:
     Args:
         name: What it limits: ``"decode"``, ``"memory copy"``.
         what: On what exactly it was measured.
-        unit: ``"B/s"``, or ``"op/s"``.
+        unit: ``"B/s"``, ``"op/s"``, or ``"fault/s"``.
         one_core: One core at work, the others idle; None if that was not measured.
         all_cores: All of them at work, added up; None if that was not measured.
         cores: How many these are.
@@ -62,12 +62,16 @@ class MeasuredCeiling:
         spread = self.all_cores or self.one_core
         return None if spread is None else spread.median
 
-    @property
-    def rate_a_core(self) -> float | None:
-        """A core's share while all are at work; None if it was not measured."""
-        if self.all_cores is not None:
-            return self.all_cores.median / self.cores
-        return None if self.one_core is None else self.one_core.median
+    def share(self, workers: int) -> float | None:
+        """What each of so many workers gets while all are at work; None if it was not measured.
+
+        No more than one core does alone, and together no more than all cores do.
+        """
+        if self.one_core is None:
+            return None
+        one = self.one_core.median
+        together = one * self.cores if self.all_cores is None else self.all_cores.median
+        return min(one, together / max(workers, 1))
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:

@@ -6,23 +6,28 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cluster_store import DatasetLayout
 from finder import Clusters, FinderParameters, Pedestal, open_finder
-from frame_archive import FrameArchive
+from frame_archive import FrameArchive, ReadUse
 from pipeline.ceilings.arithmetic import Arithmetic, Memory
 from pipeline.ceilings.codecs import CODECS, Codec, Decode, Write
-from pipeline.ceilings.crew import Crew, Work
+from pipeline.ceilings.crew import WINDOW_SECONDS, Crew, Work
 from pipeline.ceilings.machine import cores, machine, storage_of
 from pipeline.ceilings.measured import Ceilings, MeasuredCeiling
+from pipeline.ceilings.page_faults import FirstTouch
 from pipeline.ceilings.storage import StillCachedError, read_rate
 
 MEASURED_BYTES = 256 << 20
 """So many bytes of the archive are read, at most."""
+
+PAGE_FAULTS = "page faults"
 
 GPU_CEILINGS = ("H2D, pinned", "H2D, pageable", "D2H, pinned", "H2D and D2H at once", "device memory", "GPU float32")
 
@@ -45,14 +50,24 @@ class Subject:
     parameters: FinderParameters
     pixel_mask: npt.NDArray[np.uint32] | None = None
 
-    @property
+    @cached_property
     def decode(self) -> str:
-        """The name of the ceiling on reading this archive from the page cache and decoding it: archives of the same
-        layout share it."""
+        """The name of the ceiling on decoding this archive: archives of the same layout share it.
+
+        Where zarr reads and decodes, it is one on both together, from the page cache.
+        """
         frames = self.archive.frames
-        codecs = getattr(frames.metadata, "codecs", None) or (getattr(frames.metadata, "compressor", None),)
-        kinds = "+".join(type(codec).__name__.removesuffix("Codec") for codec in codecs)
-        return f"decode {self.archive.dtype} {'×'.join(map(str, frames.chunks))} {kinds}"
+        chunk = "×".join(map(str, frames.shards or frames.chunks))
+        stages = "decode" if self.reads_apart else "read + decode"
+        return f"{stages} {self.archive.dtype} {chunk} {_codecs(frames.metadata.to_dict())}"
+
+    @cached_property
+    def reads_apart(self) -> bool:
+        """Whether the archive says how long its files were read and how long they were decoded."""
+        archive, use = self.archive, ReadUse()
+        first = np.empty((1, *archive.frame_shape), archive.dtype)
+        archive.read(0, 1, first, use)
+        return not use.together_seconds
 
     @property
     def write(self) -> str:
@@ -76,12 +91,17 @@ class _Wanted:
     one_core_only: bool = False
 
 
-def measure_ceilings(subject: Subject | None = None, on_step: Callable[[str], None] = lambda step: None) -> Ceilings:
+def measure_ceilings(
+    subject: Subject | None = None,
+    on_step: Callable[[str], None] = lambda step: None,
+    window_seconds: float = WINDOW_SECONDS,
+) -> Ceilings:
     """Measure what this machine does at best; under a minute.
 
     Args:
         subject: An archive and its dataset; None: memory and arithmetic only.
         on_step: Told what is measured next.
+        window_seconds: How long each of five looks at a rate takes, in s.
 
     Raises:
         ValueError: The archive can't be read, or nothing can be written beside the output.
@@ -94,7 +114,7 @@ def measure_ceilings(subject: Subject | None = None, on_step: Callable[[str], No
         if subject is not None:
             on_step("reading")
             found += _reading(subject, n_cores)
-        with Crew(n_cores) as crew:
+        with Crew(n_cores, window_seconds) as crew:
             for ceiling in wanted:
                 on_step(ceiling.name)
                 found.append(
@@ -112,6 +132,21 @@ def measure_ceilings(subject: Subject | None = None, on_step: Callable[[str], No
     return Ceilings(machine(), measured, {ceiling.name: ceiling for ceiling in found})
 
 
+def _codecs(metadata: dict[str, Any]) -> str:
+    """The codecs of an array with what decides how fast they decode: ``blosc-lz4-bitshuffle+crc32c``."""
+    codecs = metadata["codecs"] if metadata["zarr_format"] == 3 else [metadata["compressor"] or {"id": "uncompressed"}]
+    return "+".join(map(_codec, codecs))
+
+
+def _codec(codec: Any) -> str:
+    about = codec if isinstance(codec, dict) else codec.get_config()
+    settings = about.get("configuration", {}) if "name" in about else about
+    if inner := settings.get("codecs"):
+        return f"shards of {'×'.join(map(str, settings['chunk_shape']))} {'+'.join(map(_codec, inner))}"
+    parts = (about.get("name") or about["id"], settings.get("cname"), settings.get("shuffle"))
+    return "-".join(str(getattr(part, "value", part)) for part in parts if part is not None)
+
+
 def _place(subject: Subject | None) -> str | None:
     if subject is None:
         return None
@@ -123,6 +158,7 @@ def _of_the_machine() -> Iterator[_Wanted]:
     yield _Wanted("memory triad", "a = b + s · c, arrays of 64 MiB", "B/s", Memory("triad"))
     yield _Wanted("float32", "multiply and add, not fused", "op/s", Arithmetic("float32"))
     yield _Wanted("int32", "multiply and add", "op/s", Arithmetic("int32"))
+    yield _Wanted(PAGE_FAULTS, "fresh memory, touched for the first time", "fault/s", FirstTouch())
 
 
 def _of_a_run(subject: Subject, folder: str) -> Iterator[_Wanted]:
@@ -130,7 +166,7 @@ def _of_a_run(subject: Subject, folder: str) -> Iterator[_Wanted]:
     stop = _frames_measured(archive)
     yield _Wanted(
         subject.decode,
-        "the archive's own chunks, from the page cache",
+        "the archive's own chunks" + ("" if subject.reads_apart else ", from the page cache"),
         "B/s",
         Decode(archive.address, stop),
     )

@@ -1,33 +1,47 @@
+import json
 import math
 
 import pytest
 
 from roofline import StageUse
-from roofline.accounting import StageCeiling, account
+from roofline.accounting import PageFaults, StageCeiling, account
+from roofline.advice import advice
 
 USES = (StageUse("decode", 6.0, 12_000), StageUse("find", 3.0, 12_000), StageUse("write", 1.0, 4_000))
 CEILINGS = (StageCeiling("decode", 3_000.0), StageCeiling("float32", 6_000.0), StageCeiling("write", 8_000.0))
 
 
-def run(ceilings=CEILINGS, idle_at_end=(0.0, 1.0), seconds=6.0):
-    return account(USES, ceilings, workers=2, frames=1_000, seconds=seconds, idle_at_end=idle_at_end)
+def run(ceilings=CEILINGS, idle_at_end=(0.0, 1.0), seconds=6.0, **others):
+    return account(USES, ceilings, workers=2, frames=1_000, seconds=seconds, idle_at_end=idle_at_end, **others)
 
 
 def test_every_worker_second_is_in_one_part():
-    split = run().split
-    assert split.at_ceilings == pytest.approx(4 + 2 + 0.5)
+    split = run(seconds=6.5, startup_seconds=2.0, finishing_seconds=0.5).split
+    assert split.at_bound == pytest.approx(4 + 2 + 0.5)
+    assert split.overlap_lost == 0
     assert split.below_ceilings == pytest.approx(10 - 6.5)
     assert split.stragglers == pytest.approx(1)
     assert split.waiting == pytest.approx(1)
-    assert split.total == pytest.approx(2 * 6)
+    assert split.start_up == pytest.approx(4)
+    assert split.finishing == pytest.approx(1)
+    assert split.total == pytest.approx(2 * (2 + 6.5))
 
 
-def test_the_tallest_bar_binds_and_the_bound_has_every_stage_at_its_ceiling():
+def test_the_tallest_bar_binds_and_stages_of_one_resource_take_turns():
     found = run()
-    assert found.tallest.use.name == "decode"
+    assert found.tallest.name == "decode"
     assert found.tallest.share_of_ceiling == pytest.approx(4 / 6)
     assert found.bound_frames_a_second == pytest.approx(2 * 1_000 / 6.5)
     assert found.share_of_bound == pytest.approx((1_000 / 6) / (2_000 / 6.5))
+
+
+def test_what_another_resource_does_could_be_hidden_and_is_overlap_lost():
+    storage = StageCeiling("decode", 3_000.0, "storage")
+    found = run((storage, *CEILINGS[1:]))
+    assert found.split.at_bound == pytest.approx(4)
+    assert found.split.overlap_lost == pytest.approx(2.5)
+    assert found.bound_frames_a_second == pytest.approx(500)
+    assert found.split.total == pytest.approx(12)
 
 
 def test_without_a_ceiling_there_is_no_bound_and_the_time_still_adds_up():
@@ -36,7 +50,8 @@ def test_without_a_ceiling_there_is_no_bound_and_the_time_still_adds_up():
     assert math.isnan(found.share_of_bound)
     assert math.isnan(found.bars[0].share_of_ceiling)
     assert found.split.total == pytest.approx(12)
-    assert found.split.at_ceilings == pytest.approx(6 + 2 + 0.5)
+    assert found.split.at_bound == pytest.approx(6 + 2 + 0.5)
+    assert found.as_dict()["bound_frames_a_second"] is None
 
 
 def test_more_waiting_at_the_end_than_idle_time_is_all_there_is():
@@ -48,3 +63,60 @@ def test_a_run_without_frames_has_no_bar():
     empty = account([StageUse("find", 0.0, 0)], [CEILINGS[1]], workers=1, frames=0, seconds=0.0, idle_at_end=[0.0])
     assert empty.tallest is None
     assert math.isnan(empty.bound_frames_a_second)
+    assert advice(empty) == "nothing was done, so nothing binds"
+    json.dumps(empty.as_dict(), allow_nan=False)
+
+
+def test_advice_names_the_stage_its_ceiling_and_what_would_help():
+    gigabytes = (StageUse("decode", 6.0, 12 * 10**9), StageUse("find", 3.0, 12 * 10**9))
+    ceilings = (StageCeiling("decode", 2.6e9), StageCeiling("float32", None))
+    about = {"workers": 2, "frames": 10, "seconds": 5.0, "idle_at_end": (0.0, 0.0)}
+    assert advice(account(gigabytes, ceilings, **about)) == (
+        "decode binds: 2.0 of 2.6 GB/s a worker; more cores or an uncompressed archive would help; "
+        "a faster GPU would not"
+    )
+    swapped = (StageUse("decode", 1.0, 12 * 10**9), StageUse("find", 8.0, 12 * 10**9))
+    assert advice(account(swapped, ceilings, **about)).startswith(
+        "find binds: 1.5 GB/s a worker, its ceiling not measured; more cores would help"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "resource", "expected"),
+    [
+        ("read", "storage", "faster storage or chunks that pack better"),
+        ("read", "core", "faster storage would not"),
+        ("read + decode", "core", "photonflow's own layout"),
+        ("write", "core", "--no-clusters"),
+    ],
+)
+def test_each_stage_has_a_cure_of_its_own(name, resource, expected):
+    found = account(
+        [StageUse(name, 9.0, 10**9)],
+        [StageCeiling("x", 1e9, resource)],
+        workers=1,
+        frames=1,
+        seconds=10.0,
+        idle_at_end=[0],
+    )
+    assert advice(found).startswith(f"{name} binds: 0.11 of 1.0 GB/s")
+    assert expected in advice(found)
+
+
+def test_a_run_that_mostly_starts_or_waits_says_so_instead():
+    assert advice(run(startup_seconds=20.0)).startswith("start-up took 77% of the run: more frames")
+    assert "idle for 75% of the time: more frames, or smaller batches" in advice(
+        run(seconds=20.0, idle_at_end=(18, 18))
+    )
+    assert "idle for 75% of the time: fewer workers" in advice(run(seconds=20.0, idle_at_end=(0, 0)))
+
+
+def test_a_run_dominated_by_first_touches_says_so():
+    costly, cheap = PageFaults(10_000_000, 0.5e-6), PageFaults(1_000_000, 0.5e-6)
+    assert "first touches of memory took 50% of the stages' time (10,000,000 page faults of 0.50 µs)" in advice(
+        run(faults=costly)
+    )
+    assert "first touches" not in advice(run(faults=cheap))
+    assert "first touches" not in advice(run(faults=PageFaults(10_000_000)))
+    # The published run: 2.6 million faults of 0.68 µs on top of the steady state.
+    assert PageFaults(2_600_000, 0.68e-6).seconds == pytest.approx(1.768)

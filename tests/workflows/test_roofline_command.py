@@ -26,3 +26,21 @@ def test_half_a_machine_is_refused(photonflow):
     refused = photonflow("roofline", "matmul", "--peak", "1e12")
     assert refused.code == 2
     assert "both --peak and --bandwidth" in refused.stderr
+
+
+def test_what_the_machine_does_is_measured_kept_and_printed(photonflow, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shown = photonflow("roofline", "measure", "--window", "0.001", "--no-progress")
+    assert shown.code == 0, shown.stderr
+    assert shown.stderr == ""
+    for name in ("memory copy", "memory triad", "float32", "int32", "page faults"):
+        assert f"\n{name} " in shown.stdout
+    assert "device memory" in shown.stdout
+    assert "this version of photonflow uses no GPU" in shown.stdout
+    (kept,) = (tmp_path / "cache" / "photonflow").iterdir()
+    names = [ceiling["name"] for ceiling in json.loads(kept.read_text())["ceilings"]]
+    assert "memory triad" in names
+
+
+def test_an_archive_that_is_not_there_is_one_sentence(photonflow):
+    assert "nothing.zarr" in photonflow("roofline", "measure", "nothing.zarr").sentence

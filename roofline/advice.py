@@ -1,0 +1,70 @@
+"""One line for who wants a run to be faster: what binds it, by how much, and what would help."""
+
+from __future__ import annotations
+
+import math
+
+from roofline.accounting import Account, StageBar
+
+# From this share of the stages' time on, a run is said to be dominated by first touches of memory.
+DOMINATED = 0.3
+
+_CURES = {
+    "read": "faster storage or chunks that pack better would help; a faster GPU would not",
+    "read, page cache": "more cores or chunks that pack better would help; faster storage would not",
+    "decode": "more cores or an uncompressed archive would help; a faster GPU would not",
+    "read + decode": "more cores, or an archive in photonflow's own layout, would help; a faster GPU would not",
+    "find": "more cores would help; faster storage would not",
+    "write": "more cores, or counting without a list (--products, --no-clusters), would help; a faster GPU would not",
+}
+
+
+def advice(account: Account) -> str:
+    """What binds a run and what would help, such as ``decode binds: 1.9 of 2.6 GB/s; more cores would help``."""
+    tallest = account.tallest
+    if tallest is None:
+        return "nothing was done, so nothing binds"
+    parts = [_binds(account, tallest)]
+    if account.share_of_faults >= DOMINATED:
+        parts.append(
+            f"first touches of memory took {account.share_of_faults:.0%} of the stages' time "
+            f"({account.faults.count:,} page faults of {account.faults.seconds_each * 1e6:.2f} µs): "
+            "a longer run, or the same again, will be faster"
+        )
+    return ". ".join(parts)
+
+
+def _binds(account: Account, tallest: StageBar) -> str:
+    split = account.split
+    worker_seconds = account.workers * account.seconds
+    if split.start_up > max(worker_seconds, account.busy_seconds):
+        share = split.start_up / (split.start_up + worker_seconds)
+        return f"start-up took {share:.0%} of the run: more frames in one run would help; faster hardware would not"
+    if account.idle_seconds > max(tallest.seconds, 0.5 * account.busy_seconds):
+        share = account.idle_seconds / worker_seconds
+        why = (
+            "more frames, or smaller batches"
+            if split.stragglers >= split.waiting
+            else "fewer workers, or larger batches"
+        )
+        return f"the workers were idle for {share:.0%} of the time: {why}, would help; faster hardware would not"
+    cure = _CURES.get("read, page cache" if _is_cached(tallest) else tallest.name, "more workers would help")
+    return f"{tallest.name} binds: {_figures(account, tallest)}; {cure}"
+
+
+def _figures(account: Account, bar: StageBar) -> str:
+    """What the stage reached on a worker, of its ceiling."""
+    reached, ceiling = bar.use.bytes_a_second / 1e9, bar.ceiling.bytes_a_second
+    if not math.isfinite(reached) or bar.use.nbytes == 0:
+        return f"{bar.seconds / account.busy_seconds:.0%} of the stages' time"
+    if ceiling is None:
+        return f"{_rounded(reached)} GB/s a worker, its ceiling not measured"
+    return f"{_rounded(reached)} of {_rounded(ceiling / 1e9)} GB/s a worker"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def _is_cached(bar: StageBar) -> bool:
+    return bar.name == "read" and bar.ceiling.resource == "core"
