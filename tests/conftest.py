@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 # A shell that starts the tests in its background lets them, and all that they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Clusters that are kept for the session have nothing to do for most of it, and looked at themselves 100 times a second.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED", "False")
+os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL", "500ms")
 
 INPUTS_TRIED = "inputs tried"
 

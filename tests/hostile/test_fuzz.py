@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cluster_store import DatasetError, open_clusters, read_pedestal
 from frame_archive import ArchiveError, FrameArchive
 
-N_ARCHIVES, N_DATASETS = 3000, 2000
+N_ARCHIVES, N_DATASETS = 500, 400
 ARRAYS = ("frame_index", "y", "x", "signal", "n_clusters", "frame_number", "frame_status", "cluster_y", "cluster_x")
 
 

@@ -58,4 +58,4 @@ def test_a_run_on_a_damaged_archive_is_right_or_ends_in_one_sentence(
 
 @pytest.mark.slow
 def test_many_runs_on_damaged_archives(client, archive_store, tools, tmp_path, record_property):
-    run_damaged(300, client, archive_store, tools, tmp_path, record_property)
+    run_damaged(100, client, archive_store, tools, tmp_path, record_property)
