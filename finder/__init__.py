@@ -11,7 +11,7 @@ float32 in a fixed order, so that every backend, on any number of workers, gives
 """
 
 from finder.activity import PixelActivity, often_blind, often_firing, share_seldom_updated
-from finder.backends import open_finder
+from finder.backends import chosen_backend, open_finder
 from finder.clusters import ClusterBatch, Clusters, coordinate_dtype
 from finder.common_mode import CommonMode
 from finder.dark_sums import DarkSums
@@ -33,6 +33,7 @@ __all__ = [
     "FinderParameters",
     "Pedestal",
     "PixelActivity",
+    "chosen_backend",
     "coordinate_dtype",
     "often_blind",
     "often_firing",

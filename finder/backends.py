@@ -6,7 +6,6 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from finder.cpu import CpuFinder
 from finder.interface import Finder
 from finder.parameters import FinderParameters
 from finder.reference import ReferenceFinder
@@ -32,11 +31,27 @@ def open_finder(
         ValueError: no such backend, or a mask of another shape.
         RuntimeError: the backend is not available here.
     """
-    match backend:
-        case "auto" | "cpu":
+    match chosen_backend(backend):
+        case "cpu":
+            from finder.cpu import CpuFinder  # late, as in finder.stored_code
+
             return CpuFinder(parameters, shape, pixel_mask)
         case "reference":
             return ReferenceFinder(parameters, shape, pixel_mask)
+
+
+def chosen_backend(backend: Backend | str) -> Literal["cpu", "reference"]:
+    """The backend that `open_finder` opens when it is asked for `backend`.
+
+    Raises:
+        ValueError: no such backend.
+        RuntimeError: the backend is not available here.
+    """
+    match backend:
+        case "auto" | "cpu":
+            return "cpu"
+        case "reference":
+            return "reference"
         case "cuda":
             raise RuntimeError("this version has no CUDA finder yet: use the backend 'cpu'")
     raise ValueError(f"no finder is called {backend!r}: choose 'auto', 'cpu', 'cuda' or 'reference'")

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import typeof
 from numpy.typing import DTypeLike, NDArray
 
 from finder.common_mode import CommonMode
@@ -72,6 +71,8 @@ class CommonModeCorrection:
 
 @cache
 def _compiled(frames: np.dtype[Any], x0: np.dtype[Any], result: np.dtype[Any]) -> Callable[..., Any]:
+    from numba import typeof  # late, as in finder.stored_code
+
     plane, groups = np.zeros((1, 1), x0), np.zeros((1, 1), np.int64)
     cube = np.zeros((1, 1, 1))
     example = cube.astype(frames), plane, plane.astype(bool), 1, 1, groups, groups, cube.astype(result)

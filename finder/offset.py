@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, typeof
 
 from finder.common_mode import CommonMode
 from finder.common_mode_correction import CommonModeCorrection
 from finder.common_movement import CommonMovement, common_movement
-from finder.stored_code import load_or_compile
 
 if TYPE_CHECKING:
     from finder.pedestal import Pedestal
@@ -25,8 +22,6 @@ FRAMES_OF_OFFSET = 64
 _FEWEST_VALUES = 1000
 # A pixel's median of so many frames lies within one noise width by more than four of its standard deviations.
 _FEWEST_FRAMES_OF_A_PIXEL = 32
-# Pixels whose values are searched at a time: their counts stay in the first-level cache.
-_PIXELS_AT_A_TIME = 2048
 
 
 @dataclass(frozen=True)
@@ -152,6 +147,8 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     Returns:
         int64 (y, x).
     """
+    from finder.median_kernel import compiled_lower_median  # late, as in finder.stored_code
+
     # Searched from the lowest value up, so that unsigned arithmetic serves signed values too; only the bits in which
     # values differ are searched.
     # Frames are counted in their own type, which must hold as many.
@@ -164,46 +161,6 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     flat = np.require(frames.reshape(len(frames), -1), native, requirements=["C", "W", "A"])
     unsigned = flat.view(f"u{frames.dtype.itemsize}")
     wrapped = unsigned.dtype.type(lowest & (2 ** (8 * frames.dtype.itemsize) - 1))
-    found = _compiled_lower_median(unsigned.dtype)(unsigned, wrapped, bits)
+    found = compiled_lower_median(unsigned.dtype)(unsigned, wrapped, bits)
     median: npt.NDArray[np.int64] = lowest + found.astype(np.int64).reshape(frames.shape[1:])
     return median
-
-
-@cache
-def _compiled_lower_median(dtype: np.dtype[np.unsignedinteger[Any]]) -> Callable[..., Any]:
-    arguments = (np.zeros((1, 1), dtype), dtype.type(0), 0)
-    signature = tuple(typeof(argument) for argument in arguments)
-    return load_or_compile(_lower_median, "lower_median", signature, "the median of a batch's first frames")
-
-
-def _lower_median(values: Any, lowest: Any, bits: Any) -> Any:
-    """Bit by bit from the top: the largest m that has at most (n − 1) // 2 values below it is the lower median."""
-    n_frames, n_pixels = values.shape
-    rank = (n_frames - 1) // 2
-    median = np.zeros(n_pixels, values.dtype)
-    tile = np.empty((n_frames, _PIXELS_AT_A_TIME), values.dtype)
-    below = np.empty(_PIXELS_AT_A_TIME, values.dtype)
-    tried = np.empty(_PIXELS_AT_A_TIME, values.dtype)
-    for first in range(0, n_pixels, _PIXELS_AT_A_TIME):
-        n = min(_PIXELS_AT_A_TIME, n_pixels - first)
-        for frame in range(n_frames):
-            # The store brings back the wrap-around of the narrow type, which signed values need.
-            tile[frame, :n] = values[frame, first : first + n] - lowest
-        best = median[first : first + n]
-        for bit in range(bits - 1, -1, -1):
-            step = values.dtype.type(1 << bit)
-            for i in range(n):
-                tried[i] = best[i] | step
-            below[:] = 0
-            for frame in range(n_frames):
-                _count_below(tile[frame], tried, below)
-            for i in range(n):
-                if below[i] <= rank:
-                    best[i] = tried[i]
-    return median
-
-
-@njit(nogil=True)
-def _count_below(row: Any, limit: Any, count: Any) -> Any:
-    for i in range(_PIXELS_AT_A_TIME):
-        count[i] += row[i] < limit[i]

@@ -24,8 +24,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from finder.product_kernels import count_eta, count_hits, count_sums
-
 ProductName = Literal["spectrum", "hitmap", "eta"]
 PRODUCTS: tuple[ProductName, ...] = get_args(ProductName)
 
@@ -175,6 +173,8 @@ class ProductCounter:
             x: Column of the centre (cluster).
             signal: Windows (cluster, cluster_y, cluster_x), whole ADU.
         """
+        from finder.product_kernels import count_eta, count_hits, count_sums  # late, as in finder.stored_code
+
         bins, signal = self._options.spectrum, np.ascontiguousarray(signal)
         if len(signal) == 0:
             return

@@ -12,7 +12,6 @@ from finder.common_mode_correction import CommonModeCorrection
 from finder.frames import checked_frames
 from finder.pedestal import Pedestal
 from finder.pixel_mask import masked_pixels
-from finder.recentre_kernel import centres
 
 CLIP = 2.0
 ROUNDS = 3
@@ -50,6 +49,8 @@ def recentred(
         TypeError: the frames are not integers of a supported type.
         ValueError: the frames or the mask have another shape than the pedestal, or `clip` or `rounds` is negative.
     """
+    from finder.recentre_kernel import centres  # late, as in finder.stored_code
+
     if not (clip >= 0 and rounds >= 0):
         raise ValueError(f"clip is {clip!r} and rounds is {rounds!r}: both are 0 or more")
     values: NDArray[Any] = checked_frames(frames, pedestal.shape)

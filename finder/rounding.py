@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import DTypeLike, NDArray
 
 from finder.stored_code import load_or_compile
@@ -57,6 +56,8 @@ def _round_half_away(source: Any, target: Any) -> Any:
 
 @cache
 def _compiled_round() -> Callable[..., Any]:
+    from numba import types  # late, as in finder.stored_code
+
     array: Any = types.Array
     signature = array(types.float32, 1, "C", readonly=True), array(types.int32, 1, "C")
     return load_or_compile(_round_half_away, "round_half_away", signature, "the rounding of signals")

@@ -1,4 +1,8 @@
-"""Compiled code that is stored on disk, safely for many processes and hosts that share the folder."""
+"""Compiled code that is stored on disk, safely for many processes and hosts that share the folder.
+
+Numba is imported when something is first compiled or loaded: it takes a third of a second, and most processes that
+import the finder's parameters, pedestals and results have nothing to compile.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,6 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import llvmlite.binding as llvm
-from numba import njit
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,8 @@ def stored_njit(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Its code is stored on disk where there is a place for it, and compiled in each process where there is none.
     """
+    from numba import njit
+
     try:
         compiled: Callable[..., Any] = njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # Neither beside the source nor in the user's cache can anything be written.
@@ -45,6 +48,8 @@ def load_or_compile(
         signature: the arguments' types.
         description: what is compiled, for the log.
     """
+    import llvmlite.binding as llvm
+
     # Numba numbers the entries of a function's index without a lock, so two processes that add to one index could take
     # each other's code. A name for each signature and CPU gives each its own index, with one entry.
     features = sorted(name for name, there in llvm.get_host_cpu_features().items() if there)
@@ -61,6 +66,8 @@ def load_or_compile(
 def _compile(
     function: types.FunctionType, signature: tuple[Any, ...], description: str, stored: bool
 ) -> Callable[..., Any]:
+    from numba import njit
+
     dispatcher: Any = njit(cache=stored, **OPTIONS)(function)
     if not (stored and any(Path(dispatcher.stats.cache_path).glob(f"*{function.__name__}*.nbc"))):
         logger.info("compiling %s", description)

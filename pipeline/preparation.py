@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster_store import DatasetLayout, dataset_status, require_replaceable
-from finder import FinderParameters, Pedestal, open_finder
+from finder import FinderParameters, Pedestal, chosen_backend
 from finder.products import ProductCounter, ProductOptions
 from frame_archive import ArchiveAddress, FrameArchive, local_path
 from pipeline.batches.chain_start import ChainOptions
@@ -148,7 +148,7 @@ def prepare(options: RunOptions) -> PreparedRun:
     ProductCounter(options.products, (1, 1), options.parameters.cluster_size)  # refuses windows that have no eta
     archive = ArchiveAddress(_absolute(options.archive), options.frames_path, options.missing_chunks).open()
     pixel_mask = combined_mask(options.mask, archive)
-    finder = open_finder(options.backend, options.parameters, archive.frame_shape, pixel_mask)
+    backend = chosen_backend(options.backend)
     pedestal = find_pedestal(options.pedestal, archive, options.parameters.n_samples)
     first, stop = _frame_range(options, archive, pedestal)
     plan = BatchPlan(first, stop, options.batch_size)
@@ -163,7 +163,7 @@ def prepare(options: RunOptions) -> PreparedRun:
         signal_dtype=options.signal_dtype,
         cluster_list=options.clusters,
     )
-    return PreparedRun(options, archive, out, plan, layout, pixel_mask, pedestal, finder.backend)
+    return PreparedRun(options, archive, out, plan, layout, pixel_mask, pedestal, backend)
 
 
 def chain_options(prepared: PreparedRun) -> ChainOptions:

@@ -8,10 +8,9 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
-import xarray as xr
 from distributed import Client
 
 from cluster_store import open_dataset
@@ -24,6 +23,9 @@ from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.run import execute
 from pipeline.workers.cluster_watch import Patience
 from pipeline.workers.clusters import ClusterConfig, open_cluster
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 logger = logging.getLogger(__name__)
 

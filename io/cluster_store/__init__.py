@@ -9,6 +9,7 @@ from cluster_store.replacing import require_replaceable
 from cluster_store.schema import FORMAT_VERSION, FrameStatus
 from cluster_store.status import dataset_status, read_attributes, read_layout
 from cluster_store.storage import ArrayStorage, array_storage
+from cluster_store.table import Column, Table
 from cluster_store.tables import read_pedestal, read_table, write_pedestal, write_table
 from cluster_store.writer import ClusterWriter, Written
 
@@ -16,10 +17,12 @@ __all__ = [
     "FORMAT_VERSION",
     "ArrayStorage",
     "ClusterWriter",
+    "Column",
     "DatasetError",
     "DatasetLayout",
     "FrameStatus",
     "StoredChunks",
+    "Table",
     "Written",
     "array_storage",
     "create_dataset",

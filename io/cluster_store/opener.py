@@ -1,12 +1,17 @@
 """Opening a finished dataset."""
 
-import xarray as xr
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from cluster_store.arrays import StorePath
 from cluster_store.damage import reading
 from cluster_store.dataset_store import DatasetStore
 from cluster_store.soundness import require_sound
 from cluster_store.status import require_cluster_list, require_complete
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def open_clusters(path: StorePath) -> xr.Dataset:
@@ -33,6 +38,8 @@ def open_dataset(path: StorePath) -> xr.Dataset:
     Raises:
         DatasetError: As for `open_clusters`.
     """
+    import xarray as xr  # late: it takes most of a second, and a run that writes a dataset does not open it
+
     location = require_complete(path)
     if "://" in location:
         with reading(location):

@@ -1,10 +1,11 @@
 """The groups beside the clusters: the pedestal the run started from, and what is known of each batch."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 import zarr
 from zarr.core.sync import sync
 
@@ -15,15 +16,18 @@ from cluster_store.errors import DatasetError
 from cluster_store.run_identity import RunIdentity, open_store
 from cluster_store.schema import GROUPS, PEDESTAL_ATTRS, PEDESTAL_STATE
 from cluster_store.status import dataset_status
+from cluster_store.table import Column, Table, TableLike
 from guarded_zarr import bound_decoding, require_holdable
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from finder import Pedestal
 
 _CHUNK_BYTES = 8 * 2**20
 
 
-def write_table(path: StorePath, group: str, table: xr.Dataset, *, run_id: str = "") -> None:
+def write_table(path: StorePath, group: str, table: TableLike, *, run_id: str = "") -> None:
     """Merge the variables of `table` into `group`, replacing those of the same name.
 
     Args:
@@ -44,16 +48,16 @@ def write_table(path: StorePath, group: str, table: xr.Dataset, *, run_id: str =
     if (status := dataset_status(location)) != "running":
         raise DatasetError(f"{location} is {status}; tables are written while the run goes on, before it is finished.")
     for name, variable in table.variables.items():
-        if variable.dtype.kind not in "biuf":
+        if variable.values.dtype.kind not in "biuf":
             raise TypeError(
-                f"{name} is {variable.dtype}; a table holds numbers; "
+                f"{name} is {variable.values.dtype}; a table holds numbers; "
                 "give an index and list the names in the attributes."
             )
     root = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
     target = root.require_group(group)
     _check_sizes(target, table)
     for name, variable in table.variables.items():
-        values = variable.to_numpy()
+        values = variable.values
         array = create_array(
             target,
             str(name),
@@ -68,18 +72,18 @@ def write_table(path: StorePath, group: str, table: xr.Dataset, *, run_id: str =
     target.attrs.update(_plain(table.attrs))
 
 
-def write_pedestal(path: StorePath, pedestal: "Pedestal", *, run_id: str = "") -> None:
+def write_pedestal(path: StorePath, pedestal: Pedestal, *, run_id: str = "") -> None:
     """Write the state the run starts from into the group `pedestal`: what `read_pedestal` gives back.
 
     Raises:
         DatasetError: As :func:`write_table`.
     """
     planes = {name: getattr(pedestal, name) for name in PEDESTAL_ATTRS}
-    variables = {name: (("y", "x"), plane, dict(PEDESTAL_ATTRS[name])) for name, plane in planes.items()}
-    write_table(path, "pedestal", xr.Dataset(variables, attrs={"n_samples": pedestal.n_samples}), run_id=run_id)
+    variables = {name: Column(("y", "x"), plane, PEDESTAL_ATTRS[name]) for name, plane in planes.items()}
+    write_table(path, "pedestal", Table(variables, {"n_samples": pedestal.n_samples}), run_id=run_id)
 
 
-def read_pedestal(path: StorePath) -> "Pedestal":
+def read_pedestal(path: StorePath) -> Pedestal:
     """The pedestal that the run at `path` started from, bit for bit.
 
     Raises:
@@ -114,6 +118,8 @@ def read_table(path: StorePath, group: str) -> xr.Dataset | None:
     Raises:
         DatasetError: The group is damaged, lacks a chunk, or holds what is no table of numbers.
     """
+    import xarray as xr  # late, as in cluster_store.opener
+
     location = location_of(path)
     with reading(f"{location}/{group}"):
         try:
@@ -125,7 +131,9 @@ def read_table(path: StorePath, group: str) -> xr.Dataset | None:
         )
 
 
-def _read_variable(location: str, array: "zarr.Array[Any]") -> xr.Variable:
+def _read_variable(location: str, array: zarr.Array[Any]) -> xr.Variable:
+    import xarray as xr  # late, as in cluster_store.opener
+
     with reading(f"{location}/{array.path}"):
         if array.dtype.kind not in "biuf":
             raise TypeError(f"it holds {array.dtype} values, and a table holds numbers")
@@ -133,7 +141,7 @@ def _read_variable(location: str, array: "zarr.Array[Any]") -> xr.Variable:
         return xr.Variable(dims, _read_whole(array, location), dict(array.attrs))
 
 
-def _read_whole(array: "zarr.Array[Any]", location: str) -> np.ndarray[Any, Any]:
+def _read_whole(array: zarr.Array[Any], location: str) -> np.ndarray[Any, Any]:
     bound_decoding(array)
     require_holdable(array.nbytes)
     # Zarr reads a chunk that is not there as zeros.
@@ -158,14 +166,19 @@ def _read_plane(group: zarr.Group, name: str, dtype: str, location: str) -> np.n
         return np.asarray(plane[...])
 
 
-def _check_sizes(target: zarr.Group, table: xr.Dataset) -> None:
+def _check_sizes(target: zarr.Group, table: TableLike) -> None:
+    sizes = {
+        dim: size
+        for variable in table.variables.values()
+        for dim, size in zip(variable.dims, variable.values.shape, strict=True)
+    }
     for name, array in target.arrays():
         if name in table.variables:
             continue
         for dim, size in zip(array.metadata.dimension_names or (), array.shape, strict=True):  # type: ignore[union-attr]
-            if dim in table.sizes and table.sizes[dim] != size:
+            if sizes.get(dim, size) != size:
                 raise ValueError(
-                    f"The dimension {dim} has size {table.sizes[dim]} here and {size} in {name!r} already; "
+                    f"The dimension {dim} has size {sizes[dim]} here and {size} in {name!r} already; "
                     "write all variables of one dimension with the same size."
                 )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import xarray as xr
 
+from cluster_store import Column, Table
 from pipeline.batches.pedestal_health import NOISY, UNDER_RESPONDING, marked_pixels
 from pipeline.batches.reports import BatchCount
 
@@ -60,7 +60,7 @@ COLUMNS: tuple[tuple[str, str, str, str, Callable[[BatchCount], float]], ...] = 
 )  # fmt: skip
 
 
-def pedestal_table(counts: Sequence[BatchCount], shape: tuple[int, int]) -> xr.Dataset:
+def pedestal_table(counts: Sequence[BatchCount], shape: tuple[int, int]) -> Table:
     """The table: a column a batch (batch), and `pixel_mask` (y, x), which `--mask` of a later run takes.
 
     Args:
@@ -68,7 +68,9 @@ def pedestal_table(counts: Sequence[BatchCount], shape: tuple[int, int]) -> xr.D
         shape: (y, x) of the frames.
     """
     columns = {
-        name: ("batch", np.asarray([value(count) for count in counts], dtype), {"long_name": meaning, "units": units})
+        name: Column(
+            ("batch",), np.asarray([value(count) for count in counts], dtype), {"long_name": meaning, "units": units}
+        )
         for name, dtype, units, meaning, value in COLUMNS
     }
     mask = marked_pixels((count.health for count in counts), shape)
@@ -77,4 +79,4 @@ def pedestal_table(counts: Sequence[BatchCount], shape: tuple[int, int]) -> xr.D
         "flag_masks": [UNDER_RESPONDING, NOISY],
         "flag_meanings": "under_responding noisy",
     }
-    return xr.Dataset({**columns, "pixel_mask": (("y", "x"), mask, attrs)})
+    return Table({**columns, "pixel_mask": Column(("y", "x"), mask, attrs)})

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
+from cluster_store import Column, Table
 from finder.products import ProductOptions, Products
 
 FILE_NAME = "products.npz"
@@ -109,59 +109,47 @@ class ProductTotals:
                 self.products, self._batches = products, batches
 
 
-def products_table(products: Products, options: ProductOptions) -> xr.Dataset:
+def products_table(products: Products, options: ProductOptions) -> Table:
     """The products as xarray opens them from the dataset's group `products`.
 
     Returns:
         `spectrum` (energy), `hit_map` (y, x), `eta` (eta_y, eta_x), int64, of those that were counted.
     """
-    table = xr.Dataset()
+    columns: dict[str, Column] = {}
     if "spectrum" in options.names:
         bins = options.spectrum
         counts = products.spectrum
-        table["spectrum"] = xr.DataArray(
-            counts[:-2],
-            coords={"energy": _axis("energy", bins.centres, "cluster energy", "ADU")},
-            dims="energy",
-            attrs={
-                "long_name": f"clusters per {bins.width} ADU",
-                "units": "count",
-                "bin_width": bins.width,
-                "below": int(counts[-2]),
-                "above": int(counts[-1]),
-            },
-        )
+        attrs = {
+            "long_name": f"clusters per {bins.width} ADU",
+            "units": "count",
+            "bin_width": bins.width,
+            "below": int(counts[-2]),
+            "above": int(counts[-1]),
+        }
+        columns["spectrum"] = Column(("energy",), counts[:-2], attrs)
+        columns["energy"] = _axis("energy", bins.centres, "cluster energy", "ADU")
     if "hitmap" in options.names:
-        rows, columns = (np.arange(side) for side in products.hit_map.shape)
-        table["hit_map"] = xr.DataArray(
-            products.hit_map,
-            coords={"y": _axis("y", rows, "row", "pixel"), "x": _axis("x", columns, "column", "pixel")},
-            dims=("y", "x"),
-            attrs={"long_name": "clusters a pixel", "units": "count"},
-        )
+        columns["hit_map"] = Column(("y", "x"), products.hit_map, {"long_name": "clusters a pixel", "units": "count"})
+        for dim, side, meaning in zip(("y", "x"), products.hit_map.shape, ("row", "column"), strict=True):
+            columns[dim] = _axis(dim, np.arange(side), meaning, "pixel")
     if "eta" in options.names:
         n = options.eta_bins
+        attrs = {
+            "long_name": "clusters a bin of eta 2x2",
+            "units": "count",
+            "eta": "2x2",
+            "eta_range": [-0.25, 1.25],
+            "outside": int(products.eta[-1]),
+        }
+        columns["eta"] = Column(("eta_y", "eta_x"), products.eta[:-1].reshape(n, n), attrs)
         centres = -0.25 + 1.5 * (np.arange(n) + 0.5) / n
-        table["eta"] = xr.DataArray(
-            products.eta[:-1].reshape(n, n),
-            coords={
-                "eta_y": _axis("eta_y", centres, "eta along rows", "1"),
-                "eta_x": _axis("eta_x", centres, "eta along columns", "1"),
-            },
-            dims=("eta_y", "eta_x"),
-            attrs={
-                "long_name": "clusters a bin of eta 2x2",
-                "units": "count",
-                "eta": "2x2",
-                "eta_range": [-0.25, 1.25],
-                "outside": int(products.eta[-1]),
-            },
-        )
-    return table
+        for dim, along in (("eta_y", "rows"), ("eta_x", "columns")):
+            columns[dim] = _axis(dim, centres, f"eta along {along}", "1")
+    return Table(columns)
 
 
-def _axis(dim: str, values: npt.NDArray[Any], long_name: str, units: str) -> xr.Variable:
-    return xr.Variable(dim, values, {"long_name": long_name, "units": units})
+def _axis(dim: str, values: npt.NDArray[Any], long_name: str, units: str) -> Column:
+    return Column((dim,), values, {"long_name": long_name, "units": units})
 
 
 def _form(array: npt.NDArray[Any]) -> tuple[tuple[int, ...], str]:

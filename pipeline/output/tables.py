@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import xarray as xr
 
-from cluster_store import DatasetLayout, FrameStatus, stored_chunks, write_table
+from cluster_store import Column, DatasetLayout, FrameStatus, Table, stored_chunks, write_table
 from cluster_store.schema import cluster_variables
 from pipeline.batches.plan import rows_written
 from pipeline.batches.reports import BatchCount
@@ -79,17 +77,17 @@ def _row_nbytes(layout: DatasetLayout) -> int:
     )
 
 
-def _column(values: Sequence[Any], dtype: str, **attrs: Any) -> tuple[str, npt.NDArray[Any], dict[str, Any]]:
-    return "batch", np.asarray(values, dtype), attrs
+def _column(values: Sequence[Any], dtype: str, **attrs: Any) -> Column:
+    return Column(("batch",), np.asarray(values, dtype), attrs)
 
 
-def _batches(counts: Sequence[BatchCount], written: Writing) -> xr.Dataset:
+def _batches(counts: Sequence[BatchCount], written: Writing) -> Table:
     names = sorted({count.worker for count in counts})
     # Of skipped batches there is none.
     digests = [int(c.content or "0", 16) for c in counts]
     verifiable = any(digests) and all(c.content or c.status is not FrameStatus.OK for c in counts)
     skipped = [f"{c.batch}: {c.status.name.lower()}: {c.cause}" for c in counts if c.status is not FrameStatus.OK]
-    return xr.Dataset(
+    return Table(
         {
             "first_frame": _column([c.batch.start for c in counts], "u8", long_name="first frame, in the archive"),
             "n_frames": _column([c.batch.n_frames for c in counts], "u4", long_name="frames"),

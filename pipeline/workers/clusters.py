@@ -55,8 +55,7 @@ class ClusterConfig:
         memory_limit: Memory a worker may use, as Dask writes it (``"4 GiB"``, ``"auto"``) (``local-cpu``).
         scheduler: Address of the scheduler, such as ``tcp://node7:8786`` (``existing``).
         dashboard_address: Where the scheduler that is started serves Dask's dashboard, such as ``127.0.0.1:8787``;
-            None is a free port of the loopback interface, with the dashboard only if bokeh is installed
-            (``local-cpu``).
+            None is no dashboard: what draws it takes a second to load (``local-cpu``).
         host: The address that scheduler and workers listen on; other machines reach any but 127.0.0.1
             (``local-cpu``).
         tls: Encrypt, and let in only who has the certificate: with the files given, or temporary ones
@@ -180,6 +179,7 @@ def _local_cluster(config: ClusterConfig, security: Security | None) -> LocalClu
         security=security,
         memory_limit=config.memory_limit,
         dashboard_address=config.dashboard_address or "127.0.0.1:0",
+        scheduler_kwargs={"dashboard": config.dashboard_address is not None},
         # What fails on a worker reaches the client as an exception; the log would say it again, with tracebacks.
         silence_logs=logging.CRITICAL,
     )
