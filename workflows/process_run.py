@@ -1,0 +1,150 @@
+"""What ``photonflow process`` does, its options being read."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from finder import FinderParameters
+from finder.products import ProductOptions
+from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute, open_cluster, prepare
+from pipeline.checks.sizing import fit_to_memory
+from pipeline.errors import RunStoppedError
+from pipeline.processing import no_gpus
+from pipeline.resuming.advice import resuming, what_is_left
+from pipeline.workers.cluster_watch import Patience
+from workflows.command_line import ExitCode, configure_logging
+from workflows.dry_run import dry_run
+from workflows.interruptions import Interruption, interruptions
+from workflows.progress import RunProgress
+from workflows.run_table import as_json, print_result
+
+
+def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[str, Any], began: float) -> None:
+    """Find the photon clusters of an archive, and print what was done.
+
+    Args:
+        archive: Its path.
+        cluster_size: Rows and columns of the window.
+        options: The command's other options, by name.
+        began: When the command began, by `time.perf_counter`.
+    """
+    configure_logging(options["verbose"])
+    config = _cluster_config(options)
+    prepared = prepare(
+        RunOptions(
+            archive=archive,
+            parameters=FinderParameters(
+                n_sigma=options["n_sigma"],
+                cluster_size=cluster_size,
+                n_samples=options["n_samples"],
+                noise=options["noise"],
+                common_mode=options["common_mode"],
+            ),
+            command=shlex.join(["photonflow", "process", *_arguments()]),
+            **{name: options[name] for name in ("out", "batch_size", "frames_path", "missing_chunks", "pedestal")},
+            **{name: options[name] for name in ("mask", "signal_dtype", "overwrite")},
+            **{
+                name: options[name]
+                for name in ("tracking", "warmup", "recentre", "on_bad_batch", "resume", "verify", "clusters")
+            },
+            products=ProductOptions(options["products"], options["spectrum_bins"], options["eta_bins"]),
+            frames=options["frames"],
+        )
+    )
+    if options["only_plan"]:
+        dry_run(prepared, config, as_json=options["as_json"])
+        return
+    patience = Patience(options["cluster_timeout"], options["batch_timeout"])
+    result = _run(prepared, config, patience, began, show_progress=options["progress"])
+    try:
+        if options["as_json"]:
+            click.echo(json.dumps(as_json(result), indent=2))
+        else:
+            print_result(result, again=resuming(prepared.options.command))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(
+            f"the dataset at {result.out} is complete, but its summary can't be written to stdout: {error.strerror}"
+        ) from error
+    if result.skipped:
+        click.get_current_context().exit(ExitCode.SOME_BATCHES_FAILED)
+
+
+def _cluster_config(options: dict[str, Any]) -> ClusterConfig:
+    given = [f"--{name}" for name in ("gpus", "cpus", "scheduler", "cluster") if options[name] is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other: give one of them")
+    if options["gpus"] is not None:
+        raise ValueError(no_gpus(options["gpus"]))
+    if options["scheduler"] is not None:
+        config = ClusterConfig(kind="existing", scheduler=options["scheduler"])
+    elif options["cluster"] is not None:
+        config = ClusterConfig.from_yaml(options["cluster"])
+    else:
+        config = ClusterConfig(workers=options["cpus"])
+    certificates = {name: options[name] for name in ("tls_ca_file", "tls_cert", "tls_key") if options[name] is not None}
+    if options["tls"] or certificates:
+        config = replace(config, tls=True, **certificates)
+    if options["dashboard_address"] is None:
+        return config
+    if config.kind == "existing":
+        raise click.UsageError("--dashboard-address is for workers started here; a running scheduler has its own")
+    return replace(config, dashboard_address=options["dashboard_address"])
+
+
+def _run(
+    prepared: PreparedRun, config: ClusterConfig, patience: Patience, began: float, show_progress: bool
+) -> RunResult:
+    sized = fit_to_memory(prepared, config)
+    config = sized.config
+    interruptions.left = "nothing was written"
+    try:
+        with (
+            RunProgress(prepared.plan.n_frames, enabled=show_progress) as progress,
+            interruptions.held(lambda: progress.step("stopping (Ctrl-C again ends at once)")) as should_stop,
+            ExitStack() as started,
+        ):
+            if sized.notice is not None:
+                progress.note(f"photonflow: {sized.notice}")
+            progress.step(
+                f"starting {config.n_workers} worker{'s' * (config.n_workers != 1)}"
+                if config.kind == "local-cpu"
+                else "connecting"
+            )
+            with interruptions.leaving_at_once():
+                client = started.enter_context(open_cluster(config))
+            interruptions.left = (
+                f"what is at {prepared.out} may be unfinished; go on with: {resuming(prepared.options.command)}"
+            )
+            if config.dashboard_address is not None:
+                progress.note(f"dashboard: {client.dashboard_link}")
+            return execute(
+                prepared,
+                client,
+                on_step=progress.step,
+                on_progress=lambda done: progress.update(done.frames, done.clusters, done.offset),
+                began=began,
+                patience=patience,
+                should_stop=should_stop,
+                on_notice=lambda notice: progress.note(f"photonflow: {notice}"),
+            )
+    except RunStoppedError:
+        assert interruptions.received is not None
+        raise Interruption(interruptions.received, what_is_left(prepared)) from None
+    except KeyboardInterrupt as interruption:
+        raise Interruption.of(interruption, what_is_left(prepared)) from None
+
+
+def _arguments() -> list[str]:
+    """The command's own arguments, without the program's and the command's names."""
+    arguments = sys.argv[1:]
+    return arguments[1:] if arguments[:1] == ["process"] else arguments
