@@ -15,13 +15,15 @@ MAY_IMPORT = {
     "io/guarded_zarr": STORES,
     "io/frame_archive": STORES | {"finder", "numba", "guarded_zarr"},
     "io/cluster_store": STORES | {"finder", "guarded_zarr", "pyarrow", "h5py"},
+    # The libraries of the formats are imported where one of their files is read.
+    "io/frame_formats": STORES | {"frame_archive", "guarded_zarr"},
     "roofline": {"numpy"},
     "analysis": {"finder", "numpy", "numba", "scipy", "xarray"},
     "pipeline": STORES
-    | {"finder", "frame_archive", "cluster_store", "guarded_zarr", "roofline", "analysis"}
+    | {"finder", "frame_archive", "frame_formats", "cluster_store", "guarded_zarr", "roofline", "analysis"}
     | {"dask", "distributed", "llvmlite", "numba", "psutil", "xxhash", "yaml"},
     "workflows": STORES
-    | {"finder", "frame_archive", "cluster_store", "roofline", "analysis", "pipeline", "guarded_zarr"}
+    | {"finder", "frame_archive", "frame_formats", "cluster_store", "roofline", "analysis", "pipeline", "guarded_zarr"}
     | {"click", "dask", "distributed", "matplotlib", "psutil", "rich"},
 }
 

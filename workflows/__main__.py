@@ -11,6 +11,7 @@ from workflows.interruptions import interruptions
 
 COMMANDS = {
     "simulate": "Write a simulated frame archive.",
+    "ingest": "Make a frame archive of the files that detectors write.",
     "process": "Find the photon clusters of a frame archive.",
     "inspect": "Say what is in an archive or a cluster dataset, with pictures.",
     "roofline": "How fast a machine can be at best, and which resource binds.",

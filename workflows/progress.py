@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import TextIO
+from typing import Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -47,7 +47,7 @@ class RunProgress:
         )
         self._task = self._progress.add_task("", total=max(total_frames, 1), figures="")
 
-    def __enter__(self) -> RunProgress:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
@@ -92,7 +92,7 @@ class RunProgress:
         if frames > 0 and seconds > 0:
             parts.append(f"{frames / seconds:,.0f} frames/s")
             if frames < self._total:
-                parts.append(f"{_duration(seconds * (self._total - frames) / frames)} left")
+                parts.append(f"{duration(seconds * (self._total - frames) / frames)} left")
             # Last, because a narrow terminal cuts the end off.
             if clusters is not None:
                 parts.append(f"{clusters / seconds / 1e6:.2f} M clusters/s")
@@ -107,7 +107,8 @@ class RunProgress:
             self._console.print(printable(text), markup=False)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds as a person reads them."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

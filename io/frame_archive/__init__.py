@@ -2,8 +2,9 @@
 
 from frame_archive.addresses import local_path
 from frame_archive.archive import DEFAULT_BLOCK_NBYTES, ArchiveAddress, FrameArchive
-from frame_archive.creation import ArchiveWriter, create_archive
+from frame_archive.creation import ArchiveWriter, Compression, create_archive
 from frame_archive.errors import ArchiveError
+from frame_archive.opening import FRAME_DTYPES
 from frame_archive.planes import find_plane
 from frame_archive.read_use import ReadUse
 from frame_archive.stored_array import MissingChunks
@@ -11,9 +12,11 @@ from frame_archive.zarr_exit import end_zarr_thread_at_exit
 
 __all__ = [
     "DEFAULT_BLOCK_NBYTES",
+    "FRAME_DTYPES",
     "ArchiveAddress",
     "ArchiveError",
     "ArchiveWriter",
+    "Compression",
     "FrameArchive",
     "MissingChunks",
     "ReadUse",

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,18 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from frame_archive.addresses import local_path
 from frame_archive.archive import FrameArchive
+from frame_archive.chunk_writing import ChunkEncoder
 from frame_archive.errors import ArchiveError
 from frame_archive.metadata import FORMAT_NAME, is_own_archive, node_at
-from frame_archive.opening import FRAME_DTYPES
+from frame_archive.opening import FRAME_DTYPES, open_array
 
 FORMAT_VERSION = 1
-_OUR_ENTRIES = frozenset({"zarr.json", "frames", "dark", "pixel_mask", "frame_number", "truth"})
+Compression = Literal["lz4", "zstd", "none"]
+"""What chunks are compressed with: Blosc's LZ4 (fast) or Zstandard (smaller), or not at all."""
+COLUMNS = ("frame_number", "frame_status", "frame_digest", "timestamp", "bunch_id")
+"""Arrays with one value a frame that an archive may have."""
+_OUR_ENTRIES = frozenset({"zarr.json", "frames", "dark", "pixel_mask", "truth", *COLUMNS})
+_LEVELS = {"lz4": 5, "zstd": 3}
 
 
 @dataclass(frozen=True)
@@ -31,9 +37,11 @@ class ArchiveWriter:
 
     Attributes:
         path: the absolute path of the archive.
+        compression: of the arrays that are added.
     """
 
     path: str
+    compression: Compression = "lz4"
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "ArchiveWriter":
@@ -75,10 +83,64 @@ class ArchiveWriter:
                 )
             if not np.can_cast(values.dtype, array.dtype, "equiv"):
                 raise ValueError(f"{name} holds {array.dtype}, not {values.dtype}")
-            if len(values):
-                array[start:stop] = values
+            whole = self._write_whole_chunks(name, array, start, values)
+            if whole < len(values):
+                array[start + whole : stop] = values[whole:]
         except OSError as error:
             raise _refused(Path(self.path) / name, error) from error
+
+    def _write_whole_chunks(self, name: str, array: "zarr.Array[Any]", start: int, values: npt.NDArray[Any]) -> int:
+        """Write the whole chunks that `values` begin with, without zarr, where that can be; return how many rows."""
+        encoder = ChunkEncoder.of(array, Path(self.path) / name) if array.ndim == 3 else None
+        if encoder is None:
+            return 0
+        rows = array.chunks[0]
+        native = np.ascontiguousarray(values, dtype=array.dtype.newbyteorder("="))
+        for number in range(len(values) // rows):
+            encoder.write(start // rows + number, native[number * rows : (number + 1) * rows])
+        return len(values) // rows * rows
+
+    def read_back(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return rows `start` to `stop` of the array `name` as they are stored.
+
+        Raises:
+            ArchiveError: a chunk is missing or damaged.
+        """
+        array = open_array(Path(self.path), name, "error")
+        if array is None:
+            raise ArchiveError(f"{self.path} holds no array {name}")
+        return array.read_new(start, stop)
+
+    def shorten(self, name: str, length: int) -> None:
+        """Leave the first `length` rows of the array `name`; what lies behind them is removed.
+
+        Raises:
+            ArchiveError: the file system refuses.
+        """
+        try:
+            array = zarr.open_array(Path(self.path) / name, mode="r+", zarr_format=3)
+            array.resize((length, *array.shape[1:]))
+        except OSError as error:
+            raise _refused(Path(self.path) / name, error) from error
+
+    def attrs(self) -> dict[str, Any]:
+        """Return the archive's attributes."""
+        return dict(zarr.open_group(self.path, mode="r", zarr_format=3, use_consolidated=False).attrs)
+
+    def set_attrs(self, attrs: Mapping[str, Any], of: str = "") -> None:
+        """Set attributes of the archive, or of the array `of`; others stay.
+
+        Raises:
+            ArchiveError: the file system refuses.
+        """
+        try:
+            if of:
+                zarr.open_array(Path(self.path) / of, mode="r+", zarr_format=3).attrs.update(dict(attrs))
+            else:
+                group = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
+                group.attrs.update(dict(attrs))
+        except OSError as error:
+            raise _refused(Path(self.path), error) from error
 
     def add_array(
         self,
@@ -102,7 +164,7 @@ class ArchiveWriter:
                 shape=shape,
                 dtype=np.dtype(dtype),
                 chunks=tuple(max(1, side) for side in chunks),
-                compressors=_codecs(np.dtype(dtype)),
+                compressors=_codecs(np.dtype(dtype), self.compression),
                 dimension_names=list(dimension_names),
                 attributes=dict(attrs or {}),
                 fill_value=fill_value,
@@ -134,10 +196,12 @@ def create_archive(
     frames_per_chunk: int = 20,
     frame_numbers: npt.NDArray[Any] | None = None,
     overwrite: bool = False,
+    compression: Compression = "lz4",
 ) -> ArchiveWriter:
     """Make an archive whose frames are still to be written, and return its writer.
 
-    The layout: chunks of whole frames, Blosc-LZ4 with bitshuffle, then CRC-32C, no shards, every chunk stored.
+    The layout: chunks of whole frames, Blosc-LZ4 with bitshuffle (by default), then CRC-32C, no shards, every chunk
+    stored.
 
     Args:
         path: where; nothing may be there, unless `overwrite`.
@@ -149,6 +213,7 @@ def create_archive(
         frames_per_chunk: frames in a chunk.
         frame_numbers: (frame) the detector's own numbers, or None.
         overwrite: replace an archive that photonflow made; anything else is left alone.
+        compression: of the chunks; "none" stores them as they are, with their checksum.
 
     Raises:
         ArchiveError: something is there already, or the place cannot be written.
@@ -162,6 +227,8 @@ def create_archive(
         raise ValueError(
             f"cannot make an archive of {shape} with {n_dark} darks in chunks of {frames_per_chunk} frames"
         )
+    if compression not in get_args(Compression):
+        raise ValueError(f"chunks are compressed with {', '.join(get_args(Compression))}, not {compression!r}")
     if pixel_mask is not None and pixel_mask.shape != shape[1:]:
         raise ValueError(f"the pixel mask has the shape {pixel_mask.shape}, the frames {shape[1:]}")
     if frame_numbers is not None and frame_numbers.shape != shape[:1]:
@@ -172,7 +239,7 @@ def create_archive(
         zarr.create_group(location, zarr_format=3, attributes=attributes)
     except OSError as error:
         raise _refused(location, error) from error
-    writer = ArchiveWriter(str(location))
+    writer = ArchiveWriter(str(location), compression)
     chunks = (frames_per_chunk, *shape[1:])
     adu = {"units": "ADU"}
     writer.add_array("frames", shape, pixel_type, chunks, ("frame", "y", "x"), adu)
@@ -188,8 +255,11 @@ def create_archive(
     return writer
 
 
-def _codecs(dtype: "np.dtype[Any]") -> list[BytesBytesCodec]:
-    return [BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", typesize=dtype.itemsize), Crc32cCodec()]
+def _codecs(dtype: "np.dtype[Any]", compression: Compression) -> list[BytesBytesCodec]:
+    if compression == "none":
+        return [Crc32cCodec()]
+    level = _LEVELS[compression]
+    return [BloscCodec(cname=compression, clevel=level, shuffle="bitshuffle", typesize=dtype.itemsize), Crc32cCodec()]
 
 
 def _is_ours(location: Path) -> bool:

@@ -91,7 +91,17 @@ def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingC
     else:
         stored_frames = opener.open(location, frames, missing_chunks)
         attrs = opener.array_attributes(stored_frames)
+    if root.kind == "group":
+        _require_finished(archive, attrs)
     return ArchiveArrays(stored_frames, **arrays, attrs=attrs, documents=documents)
+
+
+def _require_finished(archive: Path, attrs: dict[str, Any]) -> None:
+    made = attrs.get("ingest")
+    if isinstance(made, dict) and made.get("status") == "running":
+        raise ArchiveError(
+            f"{archive} is unfinished: ingest is still writing it, or was broken off, and then goes on with --resume"
+        )
 
 
 def root_node(archive: Path) -> Node:

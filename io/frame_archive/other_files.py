@@ -24,8 +24,8 @@ def advice(path: Path) -> str:
     if found is None:
         return "give the folder of a Zarr store, which holds a zarr.json"
     return (
-        f"read the frames of the {_format(found)} file{'s' if found != path else ''} and write them into an archive "
-        "with frame_archive.create_archive, as docs/archive.md shows"
+        f"make an archive of the {_format(found)} file{'s' if found != path else ''} with `photonflow ingest` "
+        "(docs/ingest.md)"
     )
 
 

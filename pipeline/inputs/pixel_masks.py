@@ -29,15 +29,29 @@ def combined_mask(wanted: str | npt.NDArray[Any] | None, archive: FrameArchive) 
     """
     if wanted is None:
         return archive.pixel_mask
+    bits = read_mask(wanted, archive.frame_shape, f"the frames of {archive.address.path}")
+    return bits if archive.pixel_mask is None else bits | archive.pixel_mask
+
+
+def read_mask(wanted: str | npt.NDArray[Any], frame_shape: tuple[int, int], frames: str) -> Mask:
+    """A mask (y, x) as NeXus bits.
+
+    Args:
+        wanted: As in :func:`combined_mask`.
+        frame_shape: What its shape has to be.
+        frames: Whose that is, in words: "the frames of …".
+
+    Raises:
+        ValueError: The mask can't be read or is of another shape.
+    """
     origin = wanted if isinstance(wanted, str) else "the mask given in Python"
 
     def check(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         if dtype.kind not in "bui":
             raise _UnfitError(f"--mask {origin} holds {dtype} values: a mask is bool or integer, 0 for a good pixel")
-        if shape != archive.frame_shape:
+        if shape != frame_shape:
             raise _UnfitError(
-                f"--mask {origin} is of shape {shape}, and the frames of {archive.address.path} are "
-                f"{archive.frame_shape}: give a mask of the same detector"
+                f"--mask {origin} is of shape {shape}, and {frames} are {frame_shape}: give a mask of the same detector"
             )
 
     if isinstance(wanted, str):
@@ -45,8 +59,7 @@ def combined_mask(wanted: str | npt.NDArray[Any] | None, archive: FrameArchive) 
     else:
         mask = np.asarray(wanted)
         check(mask.shape, mask.dtype)
-    bits = mask.astype(np.uint32)
-    return bits if archive.pixel_mask is None else bits | archive.pixel_mask
+    return mask.astype(np.uint32)
 
 
 class _UnfitError(ValueError):

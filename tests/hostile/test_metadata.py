@@ -366,11 +366,11 @@ def test_a_hostile_dataset_is_neither_replaced_nor_taken_for_a_pedestal(tools, a
 def test_other_files_are_told_how_they_become_an_archive(tools, tmp_path, name):
     (tmp_path / name).write_bytes(b"anything")
     for said in refusals(tools, tmp_path / name):
-        assert ("unpack it" if name.endswith("zip") else "frame_archive.create_archive, as docs/archive.md") in said
+        assert ("unpack it" if name.endswith("zip") else "photonflow ingest") in said
     (tmp_path / "folder").mkdir()
     shutil.move(tmp_path / name, tmp_path / "folder" / name)
     if not name.endswith("zip"):
-        assert "docs/archive.md" in refusals(tools, tmp_path / "folder")[1]
+        assert "docs/ingest.md" in refusals(tools, tmp_path / "folder")[1]
 
 
 def test_darks_that_were_never_written_are_told_from_lost_ones(tools, archive):

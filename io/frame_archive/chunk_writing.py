@@ -1,0 +1,91 @@
+"""Chunks that are whole frames, encoded and written as files: what `plain_chunks` reads.
+
+A chunk appears under its name when it is whole: a writer that is killed leaves a `.partial` file, never half a chunk.
+"""
+
+import os
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import zarr
+from numcodecs.blosc import Blosc
+
+from frame_archive.plain_chunks import plain_layout
+
+_SHUFFLES = {"noshuffle": Blosc.NOSHUFFLE, "shuffle": Blosc.SHUFFLE, "bitshuffle": Blosc.BITSHUFFLE}
+
+
+@dataclass(frozen=True)
+class ChunkEncoder:
+    """How the chunks of a plain array are encoded.
+
+    Attributes:
+        array: whose chunks they are; opened, in a local folder.
+        folder: the array's.
+        blosc: the compressor, or None.
+        checksum: whether a CRC-32C ends a chunk.
+    """
+
+    array: "zarr.Array[Any]"
+    folder: Path
+    blosc: Blosc | None
+    checksum: bool
+
+    @staticmethod
+    def of(array: "zarr.Array[Any]", folder: Path) -> "ChunkEncoder | None":
+        """Return the encoder of `array`, whose chunks lie in `folder`, or None if it takes zarr to write them."""
+        layout = plain_layout(array)
+        if layout is None or array.metadata.zarr_format != 3:
+            return None
+        metadata: dict[str, Any] = dict(array.metadata.to_dict())
+        codecs = {codec["name"]: codec.get("configuration", {}) for codec in metadata["codecs"]}
+        if not layout.compressed:
+            return ChunkEncoder(array, folder, None, layout.checksum)
+        settings = codecs["blosc"]
+        shuffle = _SHUFFLES.get(str(settings["shuffle"]))
+        if shuffle is None or settings["typesize"] != layout.dtype.itemsize:
+            return None
+        blosc = Blosc(settings["cname"], settings["clevel"], shuffle, settings.get("blocksize", 0))
+        return ChunkEncoder(array, folder, blosc, layout.checksum)
+
+    def write(self, number: int, values: npt.NDArray[Any]) -> None:
+        """Write chunk `number` along the first axis; `values` are the whole of it, C-contiguous, of the array's dtype.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        body = values.reshape(-1).view(np.uint8) if self.blosc is None else self.blosc.encode(values)
+        parts: list[Any] = [body]
+        if self.checksum:
+            parts.append(google_crc32c.value(body).to_bytes(4, "little"))
+        name = self.array.metadata.encode_chunk_key((number, 0, 0))
+        _write_whole(self.folder / name, parts)
+
+
+def _write_whole(path: Path, parts: Sequence[Any]) -> None:
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        try:
+            for part in parts:
+                view = memoryview(part)
+                while len(view):
+                    view = view[os.write(file, view) :]
+        finally:
+            os.close(file)
+        partial.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise

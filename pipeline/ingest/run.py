@@ -1,0 +1,279 @@
+"""An archive made of its plan, by the workers of a cluster; what was broken off goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from distributed import Client, Future, KilledWorker, as_completed
+
+from frame_archive import ArchiveError, ArchiveWriter, create_archive
+from pipeline.errors import ResumeError, RunError
+from pipeline.ingest.plan import IngestPlan, Part, Verify
+from pipeline.ingest.provenance import of_finished, of_unfinished
+from pipeline.ingest.writing import PartReport, write_part
+from pipeline.workers.clusters import count_workers
+
+_PARTS_AHEAD = 3
+_ROWS_OF_COLUMNS = 1 << 20
+_STATUS = {
+    "long_name": "what is wrong with a frame; 0 is a good one",
+    "flag_masks": [1, 2, 4, 8],
+    "flag_meanings": "missing_packets missing_module duplicate_number after_gap",
+}
+_COLUMN_ATTRS: dict[str, dict[str, Any]] = {
+    "frame_number": {"long_name": "the detector's number of the frame"},
+    "frame_status": _STATUS,
+    "frame_digest": {"long_name": "XXH3-64 of each frame's values, little-endian, rows one after the other"},
+}
+
+
+@dataclass(frozen=True)
+class IngestResult:
+    """What became of it.
+
+    Args:
+        out: The archive.
+        n_frames: Frames in it.
+        n_dark: Darks in it.
+        nbytes: Of both, decoded.
+        seconds: From the first part to the end.
+        n_verified: Chunks that were read back and compared.
+        n_found: Frames and darks that an earlier run had written.
+        ended_early: Sentences: which source ended before it should have.
+    """
+
+    out: str
+    n_frames: int
+    n_dark: int
+    nbytes: int
+    seconds: float
+    n_verified: int
+    n_found: int
+    ended_early: tuple[str, ...]
+
+
+def ingest(
+    plan: IngestPlan,
+    out: str | os.PathLike[str],
+    client: Client,
+    *,
+    verify: Verify = "sample",
+    resume: bool = False,
+    overwrite: bool = False,
+    command: str = "",
+    on_step: Callable[[str], object] = lambda text: None,
+    on_progress: Callable[[int], object] = lambda nbytes: None,
+) -> IngestResult:
+    """Write the archive.
+
+    Args:
+        plan: What it is made of.
+        out: Where.
+        client: Whose workers write it; they see sources and archive under the same paths.
+        verify: Which chunks are read back and compared: one in sixteen, all, or none.
+        resume: Go on with what an earlier run left; what that wrote is read back and kept where it is whole.
+        overwrite: Replace an archive that photonflow made.
+        command: What the user typed, for the archive's attributes.
+        on_step: Told in a few words what begins.
+        on_progress: Told the bytes that are done, decoded.
+
+    Raises:
+        frame_archive.ArchiveError: The place is taken or can't be written; what was written stays, for a resume.
+        frame_formats.SourceError: A value does not fit the archive's type.
+        ResumeError: What is there is no unfinished archive of the same sources and options.
+        RunError: A worker died, or no frame at all can be read.
+    """
+    began = time.monotonic()
+    writer = _resumed(plan, out) if resume and os.path.lexists(out) else None
+    goes_on = writer is not None
+    if writer is None:
+        writer = _created(plan, out, overwrite, command)
+    written = _Written(plan)
+    on_step("going on" if goes_on else "writing")
+    _Parts(plan, writer, client, verify, goes_on, written, on_progress).run()
+    ended_early = [*plan.gathered.ended_early, *written.shortened(plan, writer, client, verify)]
+    written.add_digests(writer)
+    writer.set_attrs(of_finished(plan, written.digests, command, tuple(ended_early), verify, written.n_verified))
+    return IngestResult(
+        out=writer.path,
+        n_frames=written.length["frames"],
+        n_dark=written.length["dark"],
+        nbytes=sum(written.length.values()) * plan.frame_nbytes,
+        seconds=time.monotonic() - began,
+        n_verified=written.n_verified,
+        n_found=written.n_found,
+        ended_early=tuple(ended_early),
+    )
+
+
+def _created(plan: IngestPlan, out: str | os.PathLike[str], overwrite: bool, command: str) -> ArchiveWriter:
+    writer = create_archive(
+        out,
+        plan.shape,
+        plan.dtype,
+        plan.n_dark,
+        attrs=of_unfinished(plan, command),
+        pixel_mask=plan.pixel_mask,
+        frames_per_chunk=plan.frames_per_chunk,
+        overwrite=overwrite,
+        compression=plan.compression,
+    )
+    if plan.dark is not None and plan.dark_attrs:
+        writer.set_attrs(plan.dark_attrs, of="dark")
+    for name, values in plan.columns().items():
+        attrs = _COLUMN_ATTRS.get(name) or plan.gathered.column_attrs.get(name, {})
+        _add_column(writer, name, values, attrs)
+    return writer
+
+
+def _resumed(plan: IngestPlan, out: str | os.PathLike[str]) -> ArchiveWriter:
+    try:
+        writer = ArchiveWriter.open(out)
+    except ArchiveError as error:
+        raise ResumeError(f"there is nothing to go on with: {error}") from error
+    state = writer.attrs().get("ingest")
+    state = state if isinstance(state, dict) else {}
+    if state.get("status") == "complete":
+        raise ResumeError(f"{writer.path} is complete: there is nothing to go on with; --overwrite makes it anew")
+    if state.get("status") != "running":
+        raise ResumeError(f"{writer.path} was not made by ingest: choose another name, or replace it with --overwrite")
+    if state.get("plan") != plan.digest:
+        raise ResumeError(
+            f"{writer.path} was begun from other sources or with other options, or the sources have changed since: "
+            "begin anew with --overwrite"
+        )
+    return dataclasses.replace(writer, compression=plan.compression)
+
+
+def _add_column(writer: ArchiveWriter, name: str, values: npt.NDArray[Any], attrs: Mapping[str, Any]) -> None:
+    writer.add_array(name, values.shape, values.dtype, (min(len(values), _ROWS_OF_COLUMNS),), ("frame",), attrs)
+    for start in range(0, len(values), _ROWS_OF_COLUMNS):
+        writer.write(name, start, values[start : start + _ROWS_OF_COLUMNS])
+
+
+class _Written:
+    """What has been written so far.
+
+    Attributes:
+        digests: XXH3-64 of each frame, by array.
+        length: Rows of each array, less what can't be read.
+        unreadable: Why an array ends there.
+        n_verified: Chunks read back.
+        n_found: Frames that were there.
+    """
+
+    def __init__(self, plan: IngestPlan) -> None:
+        self.length: dict[str, int] = {"dark": plan.n_dark, "frames": plan.shape[0]}
+        self.digests = {kind: np.zeros(length, np.uint64) for kind, length in self.length.items()}
+        self.unreadable: dict[str, str] = {}
+        self.n_verified = self.n_found = 0
+        self.nbytes = 0
+
+    def add(self, report: PartReport) -> None:
+        self.digests[report.kind][report.start : report.start + len(report.digests)] = report.digests
+        self.n_verified += report.n_verified
+        self.n_found += report.n_found
+        if report.unreadable_from is not None and report.unreadable_from < self.length[report.kind]:
+            self.length[report.kind] = report.unreadable_from
+            self.unreadable[report.kind] = report.problem
+
+    def shortened(self, plan: IngestPlan, writer: ArchiveWriter, client: Client, verify: Verify) -> list[str]:
+        """End arrays where the first frame can't be read, with the frames before it; return sentences that say so."""
+        said = []
+        for kind, why in self.unreadable.items():
+            length = self.length[kind]
+            if length == 0:
+                raise RunError(f"no frame can be read: {why}")
+            name = "darks" if kind == "dark" else "frames"
+            said.append(f"{why}; the archive has the {length:,} {name} before it")
+            part = next(part for part in plan.parts() if part.kind == kind and part.start <= length <= part.stop)
+            names = [kind] if kind == "dark" else [kind, *plan.columns()]
+            for each in names:
+                writer.shorten(each, length)
+            self.digests[kind] = self.digests[kind][:length]
+            if part.start < length:
+                rest = Part(part.kind, part.start, length, part.source.cut(0, length - part.start))
+                report = client.submit(
+                    write_part, rest, writer, plan.frames_per_chunk, verify, False, pure=False
+                ).result()
+                if report.problem:
+                    raise RunError(report.problem)
+                self.add(report)
+        return said
+
+    def add_digests(self, writer: ArchiveWriter) -> None:
+        _add_column(writer, "frame_digest", self.digests["frames"], _COLUMN_ATTRS["frame_digest"])
+
+
+class _Parts:
+    """The parts of an archive on their way through the workers."""
+
+    def __init__(
+        self,
+        plan: IngestPlan,
+        writer: ArchiveWriter,
+        client: Client,
+        verify: Verify,
+        goes_on: bool,
+        written: _Written,
+        on_progress: Callable[[int], object],
+    ) -> None:
+        self._client = client
+        self._written = written
+        self._on_progress = on_progress
+        self._arguments = (writer, plan.frames_per_chunk, verify, goes_on)
+        self._parts: Iterator[Part] = plan.parts()
+        self._sizes: dict[Any, int] = {}
+        self._pending: set[Future[PartReport]] = set()
+        self._finished: Any = as_completed(loop=client.loop)
+        self._path = writer.path
+
+    def run(self) -> None:
+        """Write all of them.
+
+        Raises:
+            ArchiveError: One can't be written, or was not written as it should be.
+            RunError: A worker died.
+        """
+        done = 0
+        self._on_progress(done)
+        try:
+            for part in islice(self._parts, _PARTS_AHEAD * max(1, count_workers(self._client))):
+                self._submit(part)
+            for future in self._finished:
+                self._pending.discard(future)
+                report = future.result()
+                if report.problem and report.unreadable_from is None:
+                    raise ArchiveError(f"{report.problem}; what was written stays: go on with --resume")
+                self._written.add(report)
+                done += self._sizes.pop(future.key)
+                self._on_progress(done)
+                self._submit_next()
+        except KilledWorker as error:
+            raise RunError(
+                f"a worker died while it wrote {self._path}, and so did those that took its place ({error}): "
+                "go on with --resume"
+            ) from error
+        finally:
+            self._client.cancel(list(self._pending))
+
+    def _submit_next(self) -> None:
+        for part in self._parts:
+            # What comes after a frame that can't be read is left out.
+            if part.start < self._written.length[part.kind]:
+                self._submit(part)
+                return
+
+    def _submit(self, part: Part) -> None:
+        future = self._client.submit(write_part, part, *self._arguments, pure=False)
+        self._sizes[future.key] = part.nbytes
+        self._pending.add(future)
+        self._finished.add(future)
