@@ -19,7 +19,8 @@ TIMES_THE_NEIGHBOURS = 5.0
 class PixelActivity:
     """In how many frames of a chain each pixel went which way; masked pixels count 0 in each.
 
-    A pixel that is not masked goes one way in each frame: `updated`, `firing` and `blind` add up to `n_frames` there.
+    A pixel that is not masked goes one way in each frame: there `updated`, `firing`, `blind` and `switched` add up to
+    `n_frames`.
 
     Attributes:
         n_frames: frames counted: those given to `find`, not those that only moved the pedestal.
@@ -27,6 +28,7 @@ class PixelActivity:
         firing: (y, x) uint32, frames in which the pixel or the window around it was above the threshold.
         blind: (y, x) uint32, frames in which the pixel was as far below its pedestal as the threshold is above.
         centres: (y, x) uint32, frames in which the pixel was a cluster's centre; these are among `firing`.
+        switched: (y, x) uint32, frames in which the pixel was in another gain, and so absent.
     """
 
     n_frames: int
@@ -34,17 +36,19 @@ class PixelActivity:
     firing: NDArray[np.uint32]
     blind: NDArray[np.uint32]
     centres: NDArray[np.uint32]
+    switched: NDArray[np.uint32]
 
 
 def share_seldom_updated(activity: PixelActivity) -> float:
-    """Share of the pixels, 0 to 1, that were updated in fewer than half of the frames; NaN if no pixel counts.
+    """Share of the pixels, 0 to 1, updated in fewer than half of the frames they are in; NaN if no pixel counts.
 
-    Masked pixels don't count.
+    Masked pixels don't count, nor do those that were in another gain throughout.
     """
-    counted = activity.updated + activity.firing + activity.blind > 0
+    there = activity.updated + activity.firing + activity.blind
+    counted = there > 0
     if not counted.any():
         return math.nan
-    return float((activity.updated[counted] < HALF * activity.n_frames).mean())
+    return float((activity.updated[counted] < HALF * there[counted]).mean())
 
 
 def often_firing(activity: PixelActivity) -> NDArray[np.bool_]:

@@ -40,22 +40,28 @@ class ActivityCounts:
         if self._n_uncollected == LARGEST_COUNT:
             self._add_up()
 
-    def activity(self, masked: NDArray[np.bool_] | None) -> PixelActivity:
-        """The counts (y, x): copies."""
+    def activity(self, masked: NDArray[np.bool_] | None, switched: NDArray[np.uint32]) -> PixelActivity:
+        """The counts (y, x): copies.
+
+        Args:
+            masked: (y, x), True where a pixel is masked; or None.
+            switched: (y, x), in how many of the frames a pixel was in another gain.
+        """
         self._add_up()
         counts = [unpadded(total.reshape(-1), self._image, self._kernel) for total in self._totals]
         quiet, blind, centres = counts[QUIET], counts[BLIND], counts[CENTRE]
-        # In each frame a pixel goes one of three ways.
-        firing = np.uint32(self._n_frames) - quiet - blind
+        switched = switched.copy()
+        # In each frame a pixel goes one way.
+        firing = np.uint32(self._n_frames) - quiet - blind - switched
         if masked is not None:
-            for count in (quiet, firing, blind, centres):
+            for count in (quiet, firing, blind, centres, switched):
                 count[masked] = 0
-        return PixelActivity(self._n_frames, quiet, firing, blind, centres)
+        return PixelActivity(self._n_frames, quiet, firing, blind, centres, switched)
 
     def _add_up(self) -> None:
         if self._n_uncollected:
             # One for all windows: adding up depends on the vectors only.
-            kernel = dataclasses.replace(self._kernel, rows=3, cols=3, running=True, tracked=True)
+            kernel = dataclasses.replace(self._kernel, rows=3, cols=3, running=True, tracked=True, gain_bits=0)
             given = self._image, self.counters, self._totals
             compiled(add_up, "the counting of pixels", kernel, *given)(kernel, *given)
         self._n_uncollected = 0

@@ -65,6 +65,7 @@ def scratch_of(image: Image, kernel: Kernel) -> Scratch:
         row_maxima=_aligned(carried, np.float32),
         positions=_aligned(TILE_ROWS * image.cols + WORD, np.int64),
         last_row=_aligned(4 * image.padded, np.uint8),
+        in_gain=_aligned(ring // 8 if kernel.gain_bits else 0, np.uint8),
     )
 
 

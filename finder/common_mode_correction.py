@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from finder.common_mode import CommonMode
 from finder.frames import BLOCK_NBYTES, Frames, native_blocks
+from finder.gain_bits import WORD_BITS
 from finder.stored_code import load_or_compile
 
 NARROW_REACH = 2**29  # X0 within it and X of 16 bits: no difference of them leaves 32 bits.
@@ -27,11 +28,16 @@ class CommonModeCorrection:
         common_mode: what moves together.
         x0: (y, x) int64, ADU.
         masked: (y, x), True where a pixel is masked; or None.
+        gain_bits: bits above the value in a 16-bit word: a pixel in another gain has no part in its groups' medians, in
+            that frame. What is left of its own value says nothing.
     """
 
-    def __init__(self, common_mode: CommonMode, x0: NDArray[np.int64], masked: NDArray[np.bool_] | None) -> None:
+    def __init__(
+        self, common_mode: CommonMode, x0: NDArray[np.int64], masked: NDArray[np.bool_] | None, gain_bits: int = 0
+    ) -> None:
         shape = x0.shape[0], x0.shape[1]
         self._group = common_mode.group_shape(shape)
+        self._shift = WORD_BITS - gain_bits if gain_bits else None
         self._x0 = np.array(x0, np.int64, order="C")
         self._present = np.ones(shape, bool) if masked is None else np.ascontiguousarray(~masked)
         rows, cols = self._group
@@ -64,26 +70,31 @@ class CommonModeCorrection:
             for first in range(0, len(block), step):
                 part = np.require(block[first : first + step], requirements=["C", "W", "A"])
                 result = np.empty(part.shape, wanted)
-                given = part, x0, self._present, *self._group, self._n_present, self._levels, result
-                _compiled(part.dtype, x0.dtype, wanted)(*given)
+                given = part, x0, self._present, *self._group, self._n_present, self._levels, result, self._shift
+                _compiled(part.dtype, x0.dtype, wanted, self._shift is not None)(*given)
                 yield result
 
 
 @cache
-def _compiled(frames: np.dtype[Any], x0: np.dtype[Any], result: np.dtype[Any]) -> Callable[..., Any]:
+def _compiled(
+    frames: np.dtype[Any], x0: np.dtype[Any], result: np.dtype[Any], with_gain_bits: bool
+) -> Callable[..., Any]:
     from numba import typeof  # late, as in finder.stored_code
 
     plane, groups = np.zeros((1, 1), x0), np.zeros((1, 1), np.int64)
     cube = np.zeros((1, 1, 1))
     example = cube.astype(frames), plane, plane.astype(bool), 1, 1, groups, groups, cube.astype(result)
-    signature = tuple(typeof(argument) for argument in example)
+    # Of a shift that is None no code is left.
+    signature = tuple(typeof(argument) for argument in (*example, WORD_BITS if with_gain_bits else None))
     return load_or_compile(_subtract, "subtract_common_mode", signature, "the common mode")
 
 
 def _subtract(
-    frames: Any, x0: Any, present: Any, rows: Any, cols: Any, n_present: Any, levels: Any, result: Any
+    frames: Any, x0: Any, present: Any, rows: Any, cols: Any, n_present: Any, levels: Any, result: Any, shift: Any
 ) -> Any:
     """result = frames − x0 − the lower median of frames − x0 over each group's pixels that are present.
+
+    With a shift, those whose value has bits from there up are not, in that frame.
 
     The groups of one band of rows are searched together, column by column of the image in vectors: a trial level a
     group; how many of its values are below, and how many equal; the next trial goes where the values' density says the
@@ -110,9 +121,17 @@ def _subtract(
                     differences[row, column] = difference
                     # A masked pixel is above every level.
                     values[row, column] = difference if present[top + row, column] else highest
+            there = n_present[band]
+            if shift is not None:
+                there = there.copy()
+                for row in range(n_rows):
+                    for column in range(width):
+                        if present[top + row, column] and (np.int64(frames[frame, top + row, column]) >> shift) != 0:
+                            values[row, column] = highest
+                            there[column // cols] -= 1
             for group in range(n_groups):
                 low[group], high[group] = -far, far
-                if n_present[band, group] == 0:
+                if there[group] == 0:
                     levels[band, group] = 0
                     low[group] = high[group] = 0
                 trial[group * cols : (group + 1) * cols] = integer(levels[band, group])
@@ -134,7 +153,7 @@ def _subtract(
                     for column in range(left, right):
                         n_below += below[column]
                         n_equal += equal[column]
-                    rank = (n_present[band, group] - 1) // 2
+                    rank = (there[group] - 1) // 2
                     level = levels[band, group]
                     if n_below <= rank < n_below + n_equal:
                         low[group] = high[group] = level
@@ -147,7 +166,7 @@ def _subtract(
                         low[group] = level + 1
                         direction, missing = 1, rank + 1 - n_below - n_equal
                     bounded = low[group] > -far and high[group] < far
-                    if n_equal >= ENOUGH_EQUAL * n_present[band, group] and step < STEPS_BY_DENSITY:
+                    if n_equal >= ENOUGH_EQUAL * there[group] and step < STEPS_BY_DENSITY:
                         wanted = level + direction * ((missing + n_equal - 1) // n_equal)
                     elif bounded:
                         wanted = (low[group] + high[group]) // 2

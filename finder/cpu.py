@@ -15,6 +15,7 @@ from finder.chain_memory import image_of, planes_of, scratch_of, unpadded
 from finder.clusters import Clusters
 from finder.common_mode_correction import CommonModeCorrection
 from finder.frames import BLOCK_NBYTES, Frames, native_blocks
+from finder.gain_bits import add_switched, in_another_gain
 from finder.interface import Chain, Finder
 from finder.kept_clusters import KeptClusters
 from finder.kernel import find_clusters
@@ -40,7 +41,8 @@ class CpuFinder(Finder):
     ) -> None:
         super().__init__(parameters, shape, pixel_mask)
         rows, cols = parameters.cluster_size
-        self.kernel = Kernel(rows, cols, parameters.noise == "running", True, host_lanes(), source_digest())
+        running = parameters.noise == "running"
+        self.kernel = Kernel(rows, cols, running, True, host_lanes(), source_digest(), parameters.gain_bits)
 
     def _open_chain(self, pedestal: Pedestal, tracking: bool) -> Chain:
         return CpuChain(self, pedestal, tracking)
@@ -58,11 +60,14 @@ class CpuChain(Chain):
         self._masked = finder.pixel_mask
         self._common_mode: CommonModeCorrection | None = None
         if parameters.common_mode is not None:
-            self._common_mode = CommonModeCorrection(parameters.common_mode, pedestal.x0, self._masked)
+            self._common_mode = CommonModeCorrection(
+                parameters.common_mode, pedestal.x0, self._masked, parameters.gain_bits
+            )
         self._image = image_of(finder.shape, self._kernel)
         self._planes = planes_of(self._image, self._kernel, pedestal, self._masked, self._constants)
         self._scratch = scratch_of(self._image, self._kernel)
         self._counts = ActivityCounts(self._image, self._kernel)
+        self._switched = np.zeros(finder.shape, np.uint32)
         self._x0_range = int(pedestal.x0.min()), int(pedestal.x0.max())
         self._clusters_a_frame = FIRST_GUESS * finder.shape[0] * finder.shape[1]
         self._find_clusters: Callable[..., Any] | None = None
@@ -78,7 +83,7 @@ class CpuChain(Chain):
     @property
     def activity(self) -> PixelActivity:
         """The counts so far: a copy."""
-        return self._counts.activity(self._masked)
+        return self._counts.activity(self._masked, self._switched)
 
     def _state(self, plane: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
         state = unpadded(plane, self._image, self._kernel)
@@ -88,6 +93,9 @@ class CpuChain(Chain):
 
     def _find(self, frames: Frames) -> Clusters:
         kept = KeptClusters(len(frames), self._shape, self._kernel, self._clusters_a_frame)
+        if self._kernel.gain_bits:
+            for block in native_blocks(frames):
+                add_switched(block, self._kernel.gain_bits, self._switched)
         for source in self._sources(frames, searched=True):
             first = 0
             while first < source.n_frames:
@@ -128,8 +136,10 @@ class CpuChain(Chain):
     def _blocks(self, frames: Frames) -> Iterator[tuple[int, NDArray[Any]]]:
         """The frames in blocks, each with the code of its type."""
         if self._common_mode is not None:
+            number = 0
             for difference in self._common_mode.differences(frames, np.float32):
-                yield READY, difference
+                yield READY, self._without_other_gains(difference, frames[number : number + len(difference)])
+                number += len(difference)
             return
         if self._within_reach(frames.dtype):
             code = SOURCE_CODES[frames.dtype.newbyteorder("=").name]
@@ -138,9 +148,16 @@ class CpuChain(Chain):
             return
         step = max(1, BLOCK_NBYTES // (8 * self._start.x0.size))
         for first in range(0, len(frames), step):
-            difference = frames[first : first + step].astype(np.int64) - self._start.x0
+            some = frames[first : first + step]
+            difference = some.astype(np.int64) - self._start.x0
             # NumPy keeps the order that the frames had in memory; the kernel reads rows.
-            yield READY, difference.astype(np.float32, order="C")
+            yield READY, self._without_other_gains(difference.astype(np.float32, order="C"), some)
+
+    def _without_other_gains(self, difference: NDArray[np.float32], frames: Frames) -> NDArray[np.float32]:
+        """y as the kernel takes it: NaN where a pixel is in another gain."""
+        if self._kernel.gain_bits:
+            difference[in_another_gain(frames, self._kernel.gain_bits)] = np.nan
+        return difference
 
     def _within_reach(self, dtype: np.dtype[Any]) -> bool:
         """Whether the kernel's 32-bit arithmetic gives X − X0 exactly for frames of this type."""

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from finder.dark_sums import DarkSums
+from finder.dark_sums import DarkSums, ValueRange
 from finder.frames import checked_frames
+from finder.gain_bits import in_another_gain
 
 GROUPS = 4
 """Darks are compared with each other in so many runs of them."""
@@ -21,6 +22,7 @@ OUTLIER_WIDTHS = 7.0
 """Of Gaussian noise not one value in 10¹¹ lies so far from the mean."""
 # A value that stands alone lies at most √(N − 1) of the noise that it itself has raised from the mean.
 _FEWEST_DARKS = 64
+_ABOVE_ALL = np.int64(2**40)
 # Means of fewer scatter, and move with a common mode.
 _FEWEST_IN_A_GROUP = 16
 
@@ -39,14 +41,28 @@ class DarkBlock:
     highest: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, frames: npt.ArrayLike) -> DarkBlock:
+    def of(cls, frames: npt.ArrayLike, *, gain_bits: int = 0, within: ValueRange | None = None) -> DarkBlock:
         """Look at dark frames (dark_frame, y, x) of any supported integer type, at least one.
+
+        Args:
+            frames: the darks.
+            gain_bits, within: which values count, as in `DarkSums.of`.
 
         Raises:
             TypeError, ValueError: as `DarkSums.of`.
         """
         checked = checked_frames(frames, what="dark frames")
-        return cls(DarkSums.of(checked), checked.min(0).astype(np.int64), checked.max(0).astype(np.int64))
+        sums = DarkSums.of(checked, gain_bits=gain_bits, within=within)
+        if not gain_bits and within is None:
+            return cls(sums, checked.min(0).astype(np.int64), checked.max(0).astype(np.int64))
+        lowest, highest = np.full(sums.shape, _ABOVE_ALL), np.full(sums.shape, -_ABOVE_ALL)
+        for frame in checked:
+            counts = ~in_another_gain(frame, gain_bits)
+            if within is not None:
+                counts &= within.holds(frame)
+            np.minimum(lowest, frame, out=lowest, where=counts)
+            np.maximum(highest, frame, out=highest, where=counts)
+        return cls(sums, lowest, highest)
 
 
 @dataclass(frozen=True)
@@ -75,6 +91,7 @@ def quality_of_darks(blocks: Sequence[DarkBlock], masked: npt.NDArray[np.bool_] 
     """
     total = reduce(add, (block.sums for block in blocks))
     mean, noise = mean_and_noise(total)
+    # Of fewer than two values, as of one in another gain throughout, there is no noise.
     counts = noise > 0
     if masked is not None:
         counts &= ~masked
@@ -94,7 +111,8 @@ def quality_of_darks(blocks: Sequence[DarkBlock], masked: npt.NDArray[np.bool_] 
 def mean_and_noise(sums: DarkSums) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Mean and noise (standard deviation) of dark frames, each (y, x), ADU."""
     x0 = sums.offset()
-    first, second = (moment / sums.n_frames for moment in sums.moments_about(x0))
+    n_values = np.maximum(sums.n_values, 1)
+    first, second = (moment / n_values for moment in sums.moments_about(x0))
     return x0 + first, np.sqrt(np.maximum(second - first**2, 0))
 
 
@@ -113,7 +131,9 @@ def _groups(blocks: Sequence[DarkBlock], n_darks: int) -> list[DarkSums]:
 def _step(
     groups: list[DarkSums], mean: npt.NDArray[Any], noise: npt.NDArray[Any], counts: npt.NDArray[np.bool_]
 ) -> tuple[float, float]:
-    if len(groups) < 2:
+    # A pixel that was often in another gain says nothing of a step.
+    counts = counts & np.logical_and.reduce([sums.n_values >= _FEWEST_IN_A_GROUP for sums in groups])
+    if len(groups) < 2 or not counts.any():
         return math.nan, math.nan
     moved = np.stack([(mean_and_noise(sums)[0] - mean)[counts] / noise[counts] for sums in groups])
     medians = np.median(moved, axis=1)

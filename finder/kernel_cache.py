@@ -16,6 +16,7 @@ from finder.kernel_types import Kernel
 from finder.stored_code import load_or_compile
 
 SOURCE_FILES = (
+    "gain_bits.py",
     "kernel.py",
     "kernel_count.py",
     "kernel_decide.py",

@@ -8,7 +8,8 @@ identities that save comparisons:
 - v == M among those that pass is v == w, because where v < 0 neither holds (M ≥ 0, w > 0).
 
 Absent pixels hold y = s1 = s2 = 0, so v = t = 0 there: they count for nothing in a window; an update leaves them 0; and
-they are no centre, because v == w = 0 means that nothing around them is above 0, and then nothing passes.
+they are no centre, because v == w = 0 means that nothing around them is above 0, and then nothing passes. Of a pixel in
+another gain only v is 0: that it is not quiet, and so not updated, is known by its bit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numba import types
 
 from finder.kernel_instructions import emitted
 from finder.kernel_types import BLIND, CENTRE, QUIET, TILE_ROWS, Fields, offset
-from finder.simd import INT8_TYPE, INT64_TYPE, Floats, Vectors, maximum, maximum_of, sum_in_order
+from finder.simd import INT8_TYPE, INT64_TYPE, Floats, Mask, Vectors, maximum, maximum_of, sum_in_order
 
 
 @emitted
@@ -112,6 +113,8 @@ class _Stripe:
         positive_sum = maximum(window_sum, self.zero)
         quiet = (w * w <= t) & (positive_sum * positive_sum <= self.area * t)
         vectors.store_mask(v.equals(w) & ~quiet, self._mark(CENTRE, row))
+        if self.kernel.gain_bits:
+            quiet = quiet & self._in_gain(row - self.up)
         vectors.store_mask(quiet, self._mark(QUIET, row))
         vectors.store_mask((v * v > t) & v.is_negative(), self._mark(BLIND, row))
         if not self.kernel.tracked:
@@ -128,9 +131,17 @@ class _Stripe:
 
     def _ring(self, name: str, row: int) -> Any:
         """Address in a ring; row 0 is the tile's first, negative rows belong to the tile before."""
+        return self.scratch.element(name, self._ring_index(row))
+
+    def _ring_index(self, row: int) -> Any:
         base = self.ring if row >= 0 else self.ring_before
         start = self.builder.add(base, self.builder.mul(self.ring_stride, INT64_TYPE(row % TILE_ROWS)))
-        return self.scratch.element(name, self.builder.add(start, self.column))
+        return self.builder.add(start, self.column)
+
+    def _in_gain(self, row: int) -> Mask:
+        """Where the pixels of a row in the ring are in gain 0: its bits lie as the floats of `values` do."""
+        byte = self.builder.lshr(self._ring_index(row), INT64_TYPE(3))
+        return self.vectors.load_mask(self.scratch.element("in_gain", byte))
 
     def _plane(self, name: str, row: int) -> Any:
         """Address in a state plane; row 0 is the tile's first row of centres."""

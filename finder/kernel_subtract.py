@@ -7,6 +7,7 @@ from typing import Any
 from numba import types
 from numba.core import cgutils
 
+from finder.gain_bits import WORD_BITS
 from finder.kernel_instructions import emitted
 from finder.kernel_types import (
     INT16,
@@ -19,7 +20,7 @@ from finder.kernel_types import (
     UINT16,
     Fields,
 )
-from finder.simd import INT8_TYPE, INT64_TYPE, Floats, Vectors
+from finder.simd import INT8_TYPE, INT64_TYPE, Floats, Mask, Vectors
 
 
 @emitted
@@ -94,17 +95,37 @@ class _RowOfValues:
             byte = builder.add(self.bits, builder.lshr(column, INT64_TYPE(3)))
             y = vectors.load_mask(self.planes.element("present", byte)).choose(y, vectors.zero())
         r = vectors.load(self.planes.element("s1", pixel)) * self.inv_n
-        vectors.store(y - r, self.scratch.element("values", slot))
+        v = y - r
+        if self.kernel.gain_bits:
+            in_gain = self._in_gain(code, column)
+            v = in_gain.choose(v, vectors.zero())
+            byte = builder.lshr(slot, INT64_TYPE(3))
+            vectors.store_mask(in_gain, self.scratch.element("in_gain", byte))
+        vectors.store(v, self.scratch.element("values", slot))
         if self.kernel.running:
             vectors.store(y, self.scratch.element("differences", slot))
 
     def _difference(self, code: int, column: Any, x0: Any) -> Floats:
         """y = float32(X − X0)."""
-        itemsize = {UINT8: 1, UINT16: 2, INT16: 2}.get(code, 4)
-        start = self.builder.add(self.source, self.builder.mul(column, INT64_TYPE(itemsize)))
-        address = self.builder.inttoptr(start, INT8_TYPE.as_pointer())
+        itemsize, address = self._pixels(code, column)
         if code == READY:  # y itself.
             return self.vectors.load(address)
         if itemsize == 4:
             return self.vectors.large_difference(address, code == INT32, x0)
         return self.vectors.small_difference(address, 8 * itemsize, code == INT16, x0)
+
+    def _in_gain(self, code: int, column: Any) -> Mask:
+        """Where the bits above the value are all 0."""
+        itemsize, address = self._pixels(code, column)
+        if code == READY:
+            y = self.vectors.load(address)
+            return y.equals(y)  # Not where it is NaN.
+        if itemsize == 1:  # There are no bits that high.
+            return self.vectors.everywhere()
+        return self.vectors.below(address, 8 * itemsize, 1 << (WORD_BITS - self.kernel.gain_bits))
+
+    def _pixels(self, code: int, column: Any) -> tuple[int, Any]:
+        """Bytes a pixel, and the address of the frame's pixels from `column` on."""
+        itemsize = {UINT8: 1, UINT16: 2, INT16: 2}.get(code, 4)
+        start = self.builder.add(self.source, self.builder.mul(column, INT64_TYPE(itemsize)))
+        return itemsize, self.builder.inttoptr(start, INT8_TYPE.as_pointer())

@@ -33,6 +33,7 @@ class Kernel:
         tracked: whether frames move the pedestal.
         lanes: floats in a vector.
         source: a digest of the finder's own source, so that a newer version never takes an older one's compiled code.
+        gain_bits: bits above the value in a 16-bit word; 0 compiles nothing for them.
     """
 
     rows: int
@@ -41,19 +42,22 @@ class Kernel:
     tracked: bool
     lanes: int
     source: str
+    gain_bits: int = 0
 
     @property
     def description(self) -> str:
         """What it is, for people."""
         noise = "running" if self.running else "trained"
-        return f"the CPU finder for {self.rows}x{self.cols}, {noise} noise" + ("" if self.tracked else ", untracked")
+        words = f"the CPU finder for {self.rows}x{self.cols}, {noise} noise" + ("" if self.tracked else ", untracked")
+        return words + (f", {self.gain_bits} gain bits" if self.gain_bits else "")
 
     @property
     def name(self) -> str:
         """A name for files."""
         noise = "running" if self.running else "trained"
         tracking = "tracked" if self.tracked else "untracked"
-        return f"{self.rows}x{self.cols}_{noise}_{tracking}_{self.lanes}_{self.source}"
+        gain = f"_{self.gain_bits}gain" if self.gain_bits else ""
+        return f"{self.rows}x{self.cols}_{noise}_{tracking}_{self.lanes}{gain}_{self.source}"
 
 
 class Planes(NamedTuple):
@@ -87,6 +91,7 @@ class Scratch(NamedTuple):
         row_maxima: float32, likewise their maxima.
         positions: int64, row · 2³² + column of the tile's clusters.
         last_row: uint8, a copy of the last row of the last frame, with room to read on.
+        in_gain: uint8, a bit a float of `values`: set where the pixel is in gain 0; of no length without gain bits.
     """
 
     values: Any
@@ -95,6 +100,7 @@ class Scratch(NamedTuple):
     row_maxima: Any
     positions: Any
     last_row: Any
+    in_gain: Any
 
 
 class Source(NamedTuple):
@@ -181,7 +187,8 @@ class Found(NamedTuple):
     n_clusters: Any
 
 
-# The frames' types. READY stands for frames of y itself, as float32: for a pedestal beyond the type's own range.
+# The frames' types. READY stands for frames of y itself, as float32: for a pedestal beyond the type's own range. With
+# gain bits, y is NaN where a pixel is in another gain.
 UINT8, UINT16, INT16, UINT32, INT32, READY = range(6)
 SOURCE_CODES = {"uint8": UINT8, "uint16": UINT16, "int16": INT16, "uint32": UINT32, "int32": INT32}
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from finder.common_mode import CommonMode
 from finder.common_mode_correction import CommonModeCorrection
 from finder.common_movement import CommonMovement, common_movement
+from finder.gain_bits import in_another_gain
 
 if TYPE_CHECKING:
     from finder.pedestal import Pedestal
@@ -22,6 +23,8 @@ FRAMES_OF_OFFSET = 64
 _FEWEST_VALUES = 1000
 # A pixel's median of so many frames lies within one noise width by more than four of its standard deviations.
 _FEWEST_FRAMES_OF_A_PIXEL = 32
+# Pixels whose values are sorted at a time.
+_SORTED_AT_A_TIME = 2048
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class OffsetMeter:
         pedestal: The trained pedestal.
         masked: bool (y, x), True where masked; or None.
         common_mode: What moves together, as the finder's parameters have it; it is left out of the offset.
+        gain_bits: Likewise; values in another gain don't count.
     """
 
     def __init__(
@@ -55,10 +59,12 @@ class OffsetMeter:
         pedestal: Pedestal,
         masked: npt.NDArray[np.bool_] | None = None,
         common_mode: CommonMode | None = None,
+        gain_bits: int = 0,
     ) -> None:
         self._pedestal = pedestal
         self._masked = masked
         self._common_mode = common_mode
+        self._gain_bits = gain_bits
         self._frames: npt.NDArray[np.integer[Any]] | None = None
         self._n_frames = 0
 
@@ -68,7 +74,7 @@ class OffsetMeter:
             self._frames = np.empty((FRAMES_OF_OFFSET, *frames.shape[1:]), frames.dtype.newbyteorder("="))
         if self._n_frames == FRAMES_OF_OFFSET:
             return
-        for name in ("_values", "_median"):  # They are of the frames so far.
+        for name in ("_switched", "_values", "_median"):  # They are of the frames so far.
             self.__dict__.pop(name, None)
         wanted = min(len(frames), FRAMES_OF_OFFSET - self._n_frames)
         self._frames[self._n_frames : self._n_frames + wanted] = frames[:wanted]
@@ -92,11 +98,24 @@ class OffsetMeter:
         """What pixels of a row, a column or the frame have in common in the frames so far, less the common mode."""
         if self._n_frames == 0:
             return CommonMovement(math.nan, math.nan, math.nan)
-        return common_movement(self._values, self._median, self._pedestal.noise, self._counts(self._pedestal))
+        values = self._values
+        if self._switched is not None:
+            values = np.where(self._switched, self._median, values)
+        return common_movement(values, self._median, self._pedestal.noise, self._counts(self._pedestal))
 
     def _counts(self, pedestal: Pedestal) -> npt.NDArray[np.bool_]:
         alive: npt.NDArray[np.bool_] = pedestal.noise > 0
+        if self._switched is not None:
+            alive &= ~self._switched.all(0)
         return alive if self._masked is None else alive & ~self._masked
+
+    @cached_property
+    def _switched(self) -> npt.NDArray[np.bool_] | None:
+        """Where a value of the frames so far is in another gain; None where none is."""
+        if not self._gain_bits or self._frames is None:
+            return None
+        switched = in_another_gain(self._frames[: self._n_frames], self._gain_bits)
+        return switched if switched.any() else None
 
     @cached_property
     def _values(self) -> npt.NDArray[np.integer[Any]]:
@@ -105,14 +124,18 @@ class OffsetMeter:
         frames = self._frames[: self._n_frames]
         if self._common_mode is None:
             return frames
-        correction = CommonModeCorrection(self._common_mode, self._pedestal.x0, self._masked)
+        correction = CommonModeCorrection(self._common_mode, self._pedestal.x0, self._masked, self._gain_bits)
         values = correction.corrected(frames)
         values += self._pedestal.x0
         return values
 
     @cached_property
     def _median(self) -> npt.NDArray[np.int64]:
-        return lower_median(self._values)
+        median = lower_median(self._values)
+        if self._switched is not None:
+            some = self._switched.any(0)
+            median[some] = lower_median_among(self._values[:, some], ~self._switched[:, some])
+        return median
 
 
 def offset_by_chance(n_frames: int, n_pixels: int) -> Offset:
@@ -163,4 +186,23 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     wrapped = unsigned.dtype.type(lowest & (2 ** (8 * frames.dtype.itemsize) - 1))
     found = compiled_lower_median(unsigned.dtype)(unsigned, wrapped, bits)
     median: npt.NDArray[np.int64] = lowest + found.astype(np.int64).reshape(frames.shape[1:])
+    return median
+
+
+def lower_median_among(values: npt.NDArray[np.integer[Any]], counts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """The lower median of those of each pixel's values that count.
+
+    Args:
+        values: Integers (frame, pixel).
+        counts: (frame, pixel), False where a value does not count.
+
+    Returns:
+        int64 (pixel); of a pixel without values it says nothing.
+    """
+    median = np.empty(values.shape[1], np.int64)
+    for first in range(0, len(median), _SORTED_AT_A_TIME):
+        some = slice(first, first + _SORTED_AT_A_TIME)
+        ordered = np.sort(np.where(counts[:, some], values[:, some], np.iinfo(np.int64).max), axis=0)
+        rank = np.maximum(counts[:, some].sum(0) - 1, 0) // 2
+        median[some] = np.take_along_axis(ordered, rank[np.newaxis], axis=0)[0]
     return median

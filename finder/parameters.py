@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from finder.common_mode import CommonMode
+from finder.gain_bits import checked_gain_bits
 
 Noise = Literal["running", "trained"]
 
@@ -31,6 +32,8 @@ class FinderParameters:
         n_samples: memory of the running pedestal, in frames.
         noise: "running": the noise is followed with the pedestal; "trained": it stays as the darks had it.
         common_mode: what moves together from frame to frame, and is subtracted before anything else; None: nothing.
+        gain_bits: bits above the value in a detector's 16-bit words, 2 for a Jungfrau. Where they are not all 0 a pixel
+            is in another gain, and absent from that frame. 0: words have no such bits.
 
     Raises:
         ValueError: a value is out of its range.
@@ -46,6 +49,7 @@ class FinderParameters:
     n_samples: int = 1000
     noise: Noise = "running"
     common_mode: CommonMode | None = None
+    gain_bits: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_sigma", _checked_n_sigma(self.n_sigma))
@@ -55,6 +59,7 @@ class FinderParameters:
             raise ValueError(f"noise is {self.noise!r}; it must be 'running' or 'trained'")
         if not isinstance(self.common_mode, CommonMode | None):
             raise TypeError(f"common_mode is {self.common_mode!r}; it must be None or CommonMode.parse({'row'!r}), ...")
+        object.__setattr__(self, "gain_bits", checked_gain_bits(self.gain_bits))
         if self.noise == "running" and self.n_sigma < LOWEST_RUNNING_N_SIGMA:
             warnings.warn(
                 f"n_sigma {self.n_sigma:g} with running noise: below {LOWEST_RUNNING_N_SIGMA:g} the noise is measured "

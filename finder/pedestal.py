@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any, Protocol, Self
 
@@ -14,9 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from finder.common_mode import CommonMode
-from finder.dark_sums import LARGEST_N_FRAMES, DarkSums
-from finder.frames import BLOCK_NBYTES
+from finder.common_mode_correction import CommonModeCorrection
+from finder.dark_clip import checked_clip, clipped, first_range, sample_of
+from finder.dark_sums import LARGEST_N_FRAMES, DarkSums, ValueRange
+from finder.frames import BLOCK_NBYTES, checked_frames
+from finder.gain_bits import checked_gain_bits, in_another_gain
 from finder.parameters import checked_n_samples
+from finder.pixel_mask import masked_pixels
 
 FEWEST_DARKS = 2
 ENOUGH_DARKS = 100
@@ -84,30 +88,47 @@ class Pedestal:
         *,
         common_mode: CommonMode | None = None,
         pixel_mask: ArrayLike | None = None,
+        gain_bits: int = 0,
+        clip: float | None = None,
     ) -> Self:
         """Train on dark frames (dark_frame, y, x), NumPy or Zarr, read block by block.
 
         Args:
-            dark: the dark frames; with a common mode they are read twice.
+            dark: the dark frames; with a common mode they are read twice, with a clip several times.
             n_samples: memory of the running sums, in frames.
             common_mode: what moves together, as the finder's parameters have it: the noise is then what is left.
             pixel_mask: (y, x) integers, NeXus bits; or bool, True = masked. Only a common mode minds it.
+            gain_bits: bits above the value in a 16-bit word: a pixel is trained on its darks in gain 0.
+            clip: values so many noise widths from their pixel's mean are left out, as `finder.dark_clip` has it; None
+                leaves out none.
 
         Raises:
             TypeError: the frames are not integers of a supported type.
-            ValueError: fewer than two frames, or not three axes.
+            ValueError: fewer than two frames, or not three axes; or a clip below 2 or above 1000.
 
         Warns:
             UserWarning: fewer than 100 frames (false clusters a frame at 400×400 and 5σ: 6 193 with 2 darks, 50 with
-                10, 4.5 with 20, 0.1 with 100).
+                10, 4.5 with 20, 0.1 with 100); or pixels that have fewer than two darks in gain 0.
         """
-        sums = reduce(add, map(DarkSums.of, _blocks(dark)))
+        checked_gain_bits(gain_bits)
+        sums = _summed(dark, partial(DarkSums.of, gain_bits=gain_bits), clip, gain_bits)
+        _require_enough(sums.n_frames)
+        if gain_bits and (n_untrained := int((sums.n_values < FEWEST_DARKS).sum())):
+            warnings.warn(
+                f"{n_untrained} pixels have fewer than {FEWEST_DARKS} darks in gain 0: mask them",
+                UserWarning,
+                stacklevel=2,
+            )
         if common_mode is None:
             return cls.from_sums(sums, n_samples)
-        _require_enough_darks(sums)
         x0 = sums.offset()
-        corrected = (DarkSums.of_corrected(block, x0, common_mode, pixel_mask) for block in _blocks(dark))
-        return cls.from_corrected_sums(x0, reduce(add, corrected), n_samples)
+        masked = None if pixel_mask is None else masked_pixels(pixel_mask, sums.shape)
+        correction = CommonModeCorrection(common_mode, x0, masked, gain_bits)
+        of_corrected = partial(
+            DarkSums.of_corrected, x0=x0, common_mode=common_mode, pixel_mask=masked, gain_bits=gain_bits
+        )
+        left = _summed(dark, of_corrected, clip, gain_bits, correction)
+        return cls.from_corrected_sums(x0, left, n_samples)
 
     @classmethod
     def from_sums(cls, sums: DarkSums, n_samples: int = 1000) -> Self:
@@ -115,9 +136,9 @@ class Pedestal:
 
         Raises and warns as `from_dark` does.
         """
-        _require_enough_darks(sums)
+        _require_enough(sums.n_frames)
         x0 = sums.offset()
-        return cls._from_moments(x0, sums.moments_about(x0), sums.n_frames, n_samples)
+        return cls._from_moments(x0, sums, x0, n_samples)
 
     @classmethod
     def from_corrected_sums(cls, x0: NDArray[np.int64], sums: DarkSums, n_samples: int = 1000) -> Self:
@@ -130,22 +151,22 @@ class Pedestal:
 
         Raises and warns as `from_dark` does.
         """
-        _require_enough_darks(sums)
-        return cls._from_moments(x0, sums.moments_about(np.zeros_like(x0)), sums.n_frames, n_samples)
+        _require_enough(sums.n_frames)
+        return cls._from_moments(x0, sums, np.zeros_like(x0), n_samples)
 
     @classmethod
-    def _from_moments(
-        cls, x0: NDArray[np.int64], moments: tuple[NDArray[Any], NDArray[Any]], n: int, n_samples: int
-    ) -> Self:
+    def _from_moments(cls, x0: NDArray[np.int64], sums: DarkSums, about: NDArray[np.int64], n_samples: int) -> Self:
         n_samples = checked_n_samples(n_samples)
-        if n < ENOUGH_DARKS:
+        if sums.n_frames < ENOUGH_DARKS:
             warnings.warn(
-                f"only {n} dark frames: below {ENOUGH_DARKS} the noise is uncertain and false clusters appear",
+                f"only {sums.n_frames} dark frames: below {ENOUGH_DARKS} the noise is uncertain and false clusters "
+                "appear",
                 UserWarning,
                 stacklevel=4,
             )
-        first, second = moments
-        scale = n_samples / n
+        first, second = sums.moments_about(about)
+        # A pixel without values gets no pedestal, and is to be masked.
+        scale = n_samples / np.maximum(sums.n_values, 1)
         return cls._trained(x0, first * scale, second * scale, n_samples)
 
     @classmethod
@@ -192,9 +213,33 @@ class Pedestal:
         return np.sqrt(_variance(self.s1, self.s2, self.n_samples))
 
 
-def _require_enough_darks(sums: DarkSums) -> None:
-    if not FEWEST_DARKS <= sums.n_frames <= LARGEST_N_FRAMES:
-        raise ValueError(f"{sums.n_frames} dark frames: noise needs at least {FEWEST_DARKS} (100 or more are advised)")
+def _summed(
+    dark: DarkFrames | ArrayLike,
+    summed: Callable[..., DarkSums],
+    clip: float | None,
+    gain_bits: int,
+    correction: CommonModeCorrection | None = None,
+) -> DarkSums:
+    """The sums of all darks, without what is clipped."""
+
+    def total(within: ValueRange | None = None) -> DarkSums:
+        return reduce(add, (summed(block, within=within) for block in _blocks(dark)))
+
+    if clip is None:
+        return total()
+    noise_widths = checked_clip(clip)
+    source = _darks(dark)
+    some = [source[i : i + 1] for i in sample_of(source.shape[0])]
+    sample = checked_frames(np.concatenate([*some, source[:0]]), what="dark frames")
+    _require_enough(len(sample))
+    counts = ~in_another_gain(sample, gain_bits)
+    values = sample if correction is None else correction.corrected(sample)
+    return clipped(total, first_range(values, counts, noise_widths), noise_widths)[0]
+
+
+def _require_enough(n_darks: int) -> None:
+    if not FEWEST_DARKS <= n_darks <= LARGEST_N_FRAMES:
+        raise ValueError(f"{n_darks} dark frames: noise needs at least {FEWEST_DARKS} (100 or more are advised)")
 
 
 def _variance(s1: Float32, s2: Float32, n_samples: int) -> Float32:
@@ -206,11 +251,16 @@ def _variance(s1: Float32, s2: Float32, n_samples: int) -> Float32:
     return variance
 
 
-def _blocks(dark: DarkFrames | ArrayLike) -> Iterator[Any]:
+def _darks(dark: DarkFrames | ArrayLike) -> Any:
     source: Any = dark if hasattr(dark, "shape") else np.asarray(dark)
+    if len(source.shape) != 3:
+        raise ValueError(f"dark frames have the shape {source.shape}; expected three axes (dark_frame, y, x)")
+    return source
+
+
+def _blocks(dark: DarkFrames | ArrayLike) -> Iterator[Any]:
+    source = _darks(dark)
     shape = source.shape
-    if len(shape) != 3:
-        raise ValueError(f"dark frames have the shape {shape}; expected three axes (dark_frame, y, x)")
     # A Zarr array is best read in whole chunks.
     chunk = getattr(source, "chunks", None) or (1,)
     frames = max(1, 8 * BLOCK_NBYTES // max(1, 2 * math.prod(shape[1:])))

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from finder.common_mode import CommonMode
 from finder.common_mode_correction import CommonModeCorrection
 from finder.frames import checked_frames
+from finder.gain_bits import in_another_gain
 from finder.pedestal import Pedestal
 from finder.pixel_mask import masked_pixels
 
@@ -24,6 +25,7 @@ def recentred(
     pixel_mask: ArrayLike | None = None,
     *,
     common_mode: CommonMode | None = None,
+    gain_bits: int = 0,
     clip: float = CLIP,
     rounds: int = ROUNDS,
 ) -> Pedestal:
@@ -42,6 +44,7 @@ def recentred(
         frames: the first frames of a batch (frame, y, x); of none, the pedestal stays as it is.
         pixel_mask: (y, x) integers, NeXus bits; or bool, True = masked: such pixels keep their X0.
         common_mode: what moves together, as the finder's parameters have it.
+        gain_bits: likewise: values in another gain are none of the pixel's, and a pixel without any keeps its X0.
         clip: values this many noise widths from the centre, or nearer, make the next centre.
         rounds: how often the centre is made anew.
 
@@ -49,25 +52,31 @@ def recentred(
         TypeError: the frames are not integers of a supported type.
         ValueError: the frames or the mask have another shape than the pedestal, or `clip` or `rounds` is negative.
     """
-    from finder.recentre_kernel import centres  # late, as in finder.stored_code
+    from finder.recentre_kernel import centres, centres_among  # late, as in finder.stored_code
 
     if not (clip >= 0 and rounds >= 0):
         raise ValueError(f"clip is {clip!r} and rounds is {rounds!r}: both are 0 or more")
     values: NDArray[Any] = checked_frames(frames, pedestal.shape)
     if len(values) == 0:
         return pedestal
+    switched = in_another_gain(values, gain_bits) if gain_bits else None
     masked = None if pixel_mask is None else masked_pixels(pixel_mask, pedestal.shape)
     if common_mode is not None:
-        correction = CommonModeCorrection(common_mode, pedestal.x0, masked)
+        correction = CommonModeCorrection(common_mode, pedestal.x0, masked, gain_bits)
         values = correction.corrected(values)
     reach = np.minimum(np.floor(np.float32(clip) * pedestal.noise), LARGEST_REACH).astype(np.int64)
     centre = centres(values, reach, rounds)
+    never = None
+    if switched is not None and (affected := switched.any(0)).any():
+        centre[affected] = centres_among(values[:, affected], ~switched[:, affected], reach[affected], rounds)
+        never = switched.all(0)
     if common_mode is not None:
         centre += pedestal.x0
     moved = pedestal.s1 * (np.float32(1) / np.float32(pedestal.n_samples))
     x0 = centre - np.floor(moved.astype(np.float64) + 0.5).astype(np.int64)
-    if masked is not None:
-        x0[masked] = pedestal.x0[masked]
+    for left_alone in (masked, never):
+        if left_alone is not None:
+            x0[left_alone] = pedestal.x0[left_alone]
     return Pedestal(x0, pedestal.s1, pedestal.s2, pedestal.trained_variance, pedestal.n_samples)
 
 

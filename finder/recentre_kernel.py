@@ -10,7 +10,7 @@ import numpy as np
 from numba import typeof
 from numpy.typing import NDArray
 
-from finder.offset import lower_median
+from finder.offset import lower_median, lower_median_among
 from finder.stored_code import load_or_compile
 
 PIXELS_AT_A_TIME = 512  # Their sums stay in the first-level cache.
@@ -33,6 +33,32 @@ def centres(values: NDArray[np.integer[Any]], reach: NDArray[np.int64], rounds: 
     if rounds:
         flat = native.reshape(len(native), -1)
         _compiled(flat.dtype)(flat, reach.reshape(-1), rounds, centre.reshape(-1))
+    return centre
+
+
+def centres_among(
+    values: NDArray[np.integer[Any]], counts: NDArray[np.bool_], reach: NDArray[np.int64], rounds: int
+) -> NDArray[np.int64]:
+    """`plain_centre` of each pixel, of those of its values that count.
+
+    Args:
+        values: integers (frame, pixel).
+        counts: (frame, pixel), False where a value is none of the pixel's.
+        reach: (pixel) int64, ADU.
+        rounds: how often the centres are made anew.
+
+    Returns:
+        (pixel) int64; of a pixel without values it says nothing.
+    """
+    centre = lower_median_among(values, counts)
+    for first in range(0, centre.size if rounds else 0, PIXELS_AT_A_TIME):
+        some = slice(first, first + PIXELS_AT_A_TIME)
+        of_pixels, there, within = values[:, some].astype(np.int64), counts[:, some], reach[some]
+        for _ in range(rounds):
+            distance = of_pixels - centre[some]
+            near = there & (np.abs(distance) <= within)
+            n = np.maximum(near.sum(0), 1)
+            centre[some] += (2 * (distance * near).sum(0) + n) // (2 * n)
     return centre
 
 

@@ -15,6 +15,7 @@ from finder.activity import PixelActivity
 from finder.clusters import Clusters, coordinate_dtype
 from finder.common_mode import common_mode_levels
 from finder.frames import Frames
+from finder.gain_bits import in_another_gain
 from finder.interface import Chain, Finder
 from finder.pedestal import Pedestal
 
@@ -43,7 +44,9 @@ class ReferenceChain(Chain):
         self._s1 = pedestal.s1.copy()
         self._s2 = pedestal.s2.copy()
         self._n_frames = 0
-        self._updated, self._firing, self._blind, self._centres = (np.zeros(finder.shape, np.uint32) for _ in range(4))
+        self._updated, self._firing, self._blind, self._centres, self._switched = (
+            np.zeros(finder.shape, np.uint32) for _ in range(5)
+        )
 
     @property
     def pedestal(self) -> Pedestal:
@@ -54,7 +57,7 @@ class ReferenceChain(Chain):
     @property
     def activity(self) -> PixelActivity:
         """The counts so far: a copy."""
-        counts = self._updated, self._firing, self._blind, self._centres
+        counts = self._updated, self._firing, self._blind, self._centres, self._switched
         return PixelActivity(self._n_frames, *(count.copy() for count in counts))
 
     def _update(self, frames: Frames) -> None:
@@ -67,11 +70,12 @@ class ReferenceChain(Chain):
         ys, xs, signals = [np.empty(0, np.intp)], [np.empty(0, np.intp)], [np.empty((0, rows, cols), np.float32)]
         n_clusters = np.zeros(len(frames), np.uint32)
         for index, frame in enumerate(frames):
-            is_cluster, values, quiet, below = self._step(frame)
+            is_cluster, values, quiet, below, present = self._step(frame)
             self._n_frames += 1
             self._updated += quiet
             self._blind += below
-            self._firing += self._present & ~quiet & ~below
+            self._firing += present & ~quiet & ~below
+            self._switched += self._present & ~present
             self._centres += is_cluster
             y, x = np.nonzero(is_cluster)
             n_clusters[index] = len(y)
@@ -87,12 +91,14 @@ class ReferenceChain(Chain):
             n_clusters,
         )
 
-    def _step(self, frame: NDArray[Any]) -> tuple[Bool, Float32, Bool, Bool]:
-        """One frame: where its clusters are, its pedestal-subtracted values, where it is quiet and where below.
+    def _step(self, frame: NDArray[Any]) -> tuple[Bool, Float32, Bool, Bool, Bool]:
+        """One frame: where its clusters are, its values above the pedestal, where it is quiet, below, and there.
 
         Moves the pedestal, if that is tracked.
         """
-        parameters, present = self._parameters, self._present
+        parameters = self._parameters
+        # A pixel in another gain is absent from this frame, as a masked one is from all.
+        present = self._present & ~in_another_gain(frame, parameters.gain_bits)
         inv_n, ns2, area = parameters.inverse_n_samples, parameters.squared_n_sigma, parameters.area
         zero = np.float32(0)
 
@@ -119,7 +125,7 @@ class ReferenceChain(Chain):
             self._s1 = np.where(quiet, self._s1 + (y - r), self._s1)
             if running:
                 self._s2 = np.where(quiet, self._s2 + (y * y - m), self._s2)
-        return is_cluster, v, quiet, below
+        return is_cluster, v, quiet, below, present
 
 
 def _surrounded(v: Float32, rows: int, cols: int) -> Float32:

@@ -144,6 +144,16 @@ class Vectors:
         word = self.builder.bitcast(mask.value, bits)
         self.builder.store(word, self.builder.bitcast(address, bits.as_pointer()), align=1)
 
+    def below(self, address: Any, width: int, limit: int) -> Mask:
+        """Where integers of so many bits, taken as unsigned, are below a limit that is one of them."""
+        values = self._load(address, ir.IntType(width), align=1)
+        limits = ir.Constant(self._of(ir.IntType(width)), [limit] * self.lanes)
+        return Mask(self.builder, self.builder.icmp_unsigned("<", values, limits))
+
+    def everywhere(self) -> Mask:
+        """Yes in every lane."""
+        return Mask(self.builder, ir.Constant(self._of(ir.IntType(1)), [1] * self.lanes))
+
     def small_difference(self, address: Any, width: int, signed: bool, subtrahend: Any) -> Floats:
         """float32(a − b), a in integers of 8 or 16 bits, b in int32 such that a − b fits int32."""
         narrow = self._load(address, ir.IntType(width), align=1)

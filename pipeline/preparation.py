@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 import os
 import tempfile
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ import numpy.typing as npt
 
 from cluster_store import DatasetLayout, dataset_status, require_replaceable
 from finder import FinderParameters, Pedestal, chosen_backend
+from finder.dark_clip import checked_clip
+from finder.gain_bits import checked_gain_bits
 from finder.products import ProductCounter, ProductOptions
 from frame_archive import ArchiveAddress, FrameArchive, local_path
 from pipeline.batches.chain_start import ChainOptions
@@ -44,6 +47,9 @@ class RunOptions:
         frames_path: The array of frames inside the archive, where it isn't obvious.
         missing_chunks: ``error``, or ``fill``: chunks that the archive lacks are its fill value.
         pedestal: See :func:`pipeline.inputs.pedestal_source.find_pedestal`.
+        dark_clip: Values of the darks so many noise widths from their pixel's mean are left out; None leaves out none.
+        gain_bits: Bits above the value in the detector's 16-bit words; None: what `parameters` say, and if they say
+            nothing, what the archive says.
         mask: See :func:`pipeline.inputs.pixel_masks.combined_mask`.
         signal_dtype: ``int32`` (rounded half away from zero) or ``float32``, in ADU.
         products: What to count of the clusters, whether they are listed or not.
@@ -69,6 +75,8 @@ class RunOptions:
     frames_path: str | None = None
     missing_chunks: Literal["error", "fill"] = "error"
     pedestal: str | Pedestal | None = None
+    dark_clip: float | None = None
+    gain_bits: int | None = None
     mask: str | npt.NDArray[Any] | None = None
     signal_dtype: str = "int32"
     products: ProductOptions = field(default_factory=ProductOptions)
@@ -147,9 +155,14 @@ def prepare(options: RunOptions) -> PreparedRun:
         raise ValueError("--no-clusters leaves nothing of the clusters: say what to count with --products")
     ProductCounter(options.products, (1, 1), options.parameters.cluster_size)  # refuses windows that have no eta
     archive = ArchiveAddress(_absolute(options.archive), options.frames_path, options.missing_chunks).open()
+    options = _with_gain_bits(options, archive)
     pixel_mask = combined_mask(options.mask, archive)
     backend = chosen_backend(options.backend)
     pedestal = find_pedestal(options.pedestal, archive, options.parameters.n_samples)
+    if options.dark_clip is not None:
+        checked_clip(options.dark_clip)
+        if not isinstance(pedestal, DarkFrames):
+            raise ValueError(f"--dark-clip is for darks, and the pedestal ({pedestal}) is ready: leave it out")
     first, stop = _frame_range(options, archive, pedestal)
     plan = BatchPlan(first, stop, options.batch_size)
     out = _output(options, archive)
@@ -175,6 +188,23 @@ def _chain_options(options: RunOptions, pedestal: PedestalSource) -> ChainOption
     # Frames that the pedestal was trained on don't warm it up.
     darks = pedestal.n_frames if isinstance(pedestal, DarkFrames) and pedestal.array == "frames" else 0
     return ChainOptions(options.tracking != "off", options.warmup, options.recentre, darks)
+
+
+def _with_gain_bits(options: RunOptions, archive: FrameArchive) -> RunOptions:
+    """The options with the gain bits that hold, in the finder's parameters."""
+    wanted = options.gain_bits
+    if wanted is None:
+        wanted = options.parameters.gain_bits or archive.gain_bits
+    if checked_gain_bits(wanted) and archive.dtype.itemsize < 2:
+        raise ValueError(
+            f"--gain-bits {wanted}: gain bits are those of 16-bit words, and {archive.address.path} has frames of "
+            f"{archive.dtype}: give --gain-bits 0"
+        )
+    if wanted == options.parameters.gain_bits:
+        return options
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # The same parameters have warned already.
+        return replace(options, parameters=replace(options.parameters, gain_bits=wanted))
 
 
 def _check_chains(options: RunOptions) -> None:

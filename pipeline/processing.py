@@ -51,6 +51,8 @@ def process(
     frames_path: str | None = None,
     missing_chunks: Literal["error", "fill"] = "error",
     pedestal: str | os.PathLike[str] | Pedestal | None = None,
+    dark_clip: float | None = None,
+    gain_bits: int | None = None,
     mask: str | os.PathLike[str] | npt.NDArray[Any] | None = None,
     signal_dtype: Literal["int32", "float32"] = "int32",
     tracking: Literal["batch", "chain", "off"] = "batch",
@@ -90,6 +92,10 @@ def process(
         missing_chunks: What to do with chunks that the archive lacks.
         pedestal: A :class:`finder.Pedestal`, ``"first:N"``, or a path (another archive, an earlier output, NPZ or Zarr
             with ``mean`` and ``noise``); by default the archive's own dark frames.
+        dark_clip: Values of the darks that lie so many noise widths from their pixel's mean are left out, as photons in
+            them do (see :mod:`finder.dark_clip`); None leaves out none.
+        gain_bits: Bits above the value in the detector's 16-bit words, 2 for a Jungfrau: a pixel in another gain than 0
+            is absent from that frame. None is what the archive's metadata say.
         mask: NeXus bits or bool (y, x), or a path; added to the archive's own mask.
         signal_dtype: Type of the signal in the dataset, in ADU.
         warmup: Frames before each batch that move its pedestal first.
@@ -144,6 +150,8 @@ def process(
         frames_path=frames_path,
         missing_chunks=missing_chunks,
         pedestal=os.fspath(pedestal) if isinstance(pedestal, os.PathLike) else pedestal,
+        dark_clip=dark_clip,
+        gain_bits=gain_bits,
         mask=os.fspath(mask) if isinstance(mask, os.PathLike) else mask,
         signal_dtype=signal_dtype,
         tracking=tracking,

@@ -28,11 +28,11 @@ from pipeline.checks.pedestal_warnings import warn_of_pedestal
 from pipeline.checks.sizing import require_memory
 from pipeline.errors import BatchError, ClusterUnavailableError, OutputError
 from pipeline.faults import writing
-from pipeline.inputs.pedestal_source import train_pedestal
-from pipeline.output import provenance
+from pipeline.inputs.dark_training import Training, train_pedestal
+from pipeline.inputs.untrained_pixels import notices_of_darks, without_untrained
 from pipeline.output.ownership import sole_writer
 from pipeline.output.products import products_table
-from pipeline.output.redaction import redacted
+from pipeline.output.run_attributes import run_attributes
 from pipeline.output.tables import Writing, bytes_written, write_tables
 from pipeline.preparation import BLOCK_BYTES, PreparedRun, chain_options
 from pipeline.resuming.advice import what_is_left
@@ -140,19 +140,18 @@ def _execute(
     if notice is not None:
         on_notice(notice)
     on_step(f"training the pedestal on {prepared.pedestal}")
-    trained = train_pedestal(
-        prepared.pedestal,
-        options.parameters.n_samples,
-        client,
-        run_id,
-        watch,
-        masked_in(prepared),
-        options.parameters.common_mode,
+    parameters = options.parameters
+    training = Training(
+        parameters.n_samples, masked_in(prepared), parameters.common_mode, parameters.gain_bits, options.dark_clip
     )
+    trained = train_pedestal(prepared.pedestal, training, client, run_id, watch)
     warn_of_wrong_darks(prepared, trained)
+    for notice in notices_of_darks(trained, training):
+        on_notice(notice)
+    prepared = without_untrained(prepared, trained)
     pedestal = trained.pedestal
     made = made_from(prepared, pedestal)
-    attributes = _attributes(prepared) | {"made_from": json.dumps(made)}
+    attributes = run_attributes(prepared, trained) | {"made_from": json.dumps(made)}
     if options.resume and run_of_dataset(out) is not None:
         prepared = replace(prepared, layout=read_layout(out))
     layout = prepared.layout
@@ -161,7 +160,7 @@ def _execute(
         archive=prepared.archive.address,
         dataset=out,
         layout=layout,
-        parameters=options.parameters,
+        parameters=parameters,
         backend=prepared.backend,
         pedestal=pedestal,
         pixel_mask=prepared.pixel_mask,
@@ -218,12 +217,15 @@ def _execute(
         write_tables(out, counts, written, layout.frame_shape, run_id=run_id)
         if options.products.names:
             write_table(out, "products", products_table(beginning.totals.products, options.products), run_id=run_id)
-        finish_dataset(out, layout, record.n_clusters, {"digest": digest}, run_id=run_id)
+        result: dict[str, Any] = {"digest": digest}
+        if parameters.gain_bits:
+            result["switched_values"] = sum(count.switched_values for count in counts)
+        finish_dataset(out, layout, record.n_clusters, result, run_id=run_id)
         missing = tuple(count for count in counts if count.status is not FrameStatus.OK)
         if not missing:
             remove_journal(out)
         seconds = time.perf_counter() - submitted
-    summary = _summary(counts, record, beginning.left, workers, seconds, submitted - began)
+    summary = _summary(counts, record, beginning.left, workers, seconds, submitted - began, parameters.gain_bits)
     warn_of_pedestal(counts, prepared, int((pedestal.noise > 0).sum()))
     return RunResult(out, summary, digest, missing, clusters_listed=layout.cluster_list)
 
@@ -243,28 +245,6 @@ def _plugin_on_workers(
         watch.let_go(exits.stop)
 
 
-def _attributes(prepared: PreparedRun) -> dict[str, Any]:
-    options = prepared.options
-    return {
-        "history": provenance.history_line(redacted(options.command)),
-        "source": f"photonflow, {prepared.backend} finder",
-        "n_sigma": options.parameters.n_sigma,
-        "n_samples": options.parameters.n_samples,
-        "noise": options.parameters.noise,
-        "common_mode": str(options.parameters.common_mode or "off"),
-        "tracking": options.tracking,
-        "warmup": options.warmup,
-        "recentre": options.recentre,
-        "pedestal": redacted(str(prepared.pedestal)),
-        "archive": redacted(prepared.archive.address.path),
-        "archive_fingerprint": prepared.archive.fingerprint,
-        "masked_pixels": 0 if prepared.pixel_mask is None else int(((prepared.pixel_mask & 0xFFFF) != 0).sum()),
-        "versions": provenance.versions(),
-        "host": provenance.host(),
-        "device": provenance.cpu_model(),
-    } | ({"products": options.products.in_words()} if options.products.names else {})
-
-
 def _digest(counts: list[BatchCount]) -> str:
     whole = xxhash.xxh3_128()
     for count in counts:
@@ -273,7 +253,13 @@ def _digest(counts: list[BatchCount]) -> str:
 
 
 def _summary(
-    counts: list[BatchCount], record: RunRecord, left: Remaining, workers: int, seconds: float, startup_seconds: float
+    counts: list[BatchCount],
+    record: RunRecord,
+    left: Remaining,
+    workers: int,
+    seconds: float,
+    startup_seconds: float,
+    gain_bits: int,
 ) -> ThroughputSummary:
     """What this run did: of batches that an earlier one had done, only how the pedestal fared counts."""
     found = [counts[k] for k in left.to_find]
@@ -299,6 +285,8 @@ def _summary(
         often_firing=max((count.health.often_firing for count in counts), default=0),
         often_blind=max((count.health.often_blind for count in counts), default=0),
         hot=max((count.health.hot for count in counts), default=0),
+        gain_bits=gain_bits,
+        switched_values=sum(count.switched_values for count in counts),
         frames_lost=sum(count.batch.n_frames for count in counts if count.status is not FrameStatus.OK),
         frames_kept=sum(count.batch.n_frames for count in left.kept.values()),
     )

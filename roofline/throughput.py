@@ -64,6 +64,8 @@ class ThroughputSummary:
         often_firing: Pixels with a window above the threshold in more than 1 % of a batch's frames, at most.
         often_blind: Likewise pixels far below their pedestal.
         hot: Likewise pixels that are a cluster's centre, unlike their neighbours.
+        gain_bits: Bits above the value in the detector's words; 0 where it has none.
+        switched_values: Pixel values in another gain, which were absent from their frame.
         frames_lost: Frames that are not in the dataset because they could not be read or processed.
         frames_kept: Frames that an earlier run had gone through, in the dataset beside the others.
     """
@@ -83,6 +85,8 @@ class ThroughputSummary:
     often_firing: int = 0
     often_blind: int = 0
     hot: int = 0
+    gain_bits: int = 0
+    switched_values: int = 0
     frames_lost: int = 0
     frames_kept: int = 0
 

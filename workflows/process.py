@@ -89,6 +89,20 @@ from workflows.option_values import common_mode, frame_range, product_names, siz
     help="An archive with darks, an earlier output, an NPZ or Zarr with mean and noise; first:N takes the archive's "
     "first N frames as darks and leaves them out.  [default: the archive's darks]",
 )
+@click.option(
+    "--dark-clip",
+    type=float,
+    metavar="WIDTHS",
+    help="Leave out values of the darks that lie so many noise widths from their pixel's mean: photons, steps.  "
+    "[default: off]",
+)
+@click.option(
+    "--gain-bits",
+    type=click.IntRange(min=0, max=8),
+    metavar="N",
+    help="Bits above the value in the detector's 16-bit words; a pixel in another gain than 0 is absent from that frame."
+    "  [default: what the archive says; 2 for a Jungfrau]",
+)
 @click.option("--mask", metavar="PATH", help="Pixels to leave out (NPY, NPZ or Zarr), beside the archive's own mask.")
 @click.option(
     "--frames", callback=frame_range, metavar="A:B", help="Only the frames from A to before B.  [default: all]"

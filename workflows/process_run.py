@@ -49,7 +49,7 @@ def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[s
             ),
             command=shlex.join(["photonflow", "process", *_arguments()]),
             **{name: options[name] for name in ("out", "batch_size", "frames_path", "missing_chunks", "pedestal")},
-            **{name: options[name] for name in ("mask", "signal_dtype", "overwrite")},
+            **{name: options[name] for name in ("dark_clip", "gain_bits", "mask", "signal_dtype", "overwrite")},
             **{
                 name: options[name]
                 for name in ("tracking", "warmup", "recentre", "on_bad_batch", "resume", "verify", "clusters")

@@ -108,6 +108,8 @@ def _totals(summary: ThroughputSummary) -> Table:
     # Pixels that fire in more than 1 % of the frames are nearly all at ordinary rates: only the odd ones say something.
     totals.add_row("hot pixels", f"{summary.hot:,}", "centres in more than 1 % of the frames, unlike their neighbours")
     totals.add_row("pixels blind", f"{summary.often_blind:,}", "in more than 1 % of a batch's frames")
+    if summary.gain_bits:
+        totals.add_row("values switched", f"{summary.switched_values:,}", "in another gain, absent from their frame")
     totals.add_row("pedestal moved", _number(summary.movement, "+.3f"), "noise widths within a batch, at most")
     return totals
 

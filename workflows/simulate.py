@@ -78,6 +78,21 @@ from workflows.progress import RunProgress
     show_default=True,
     help="Pixels that go up and down after the darks; not masked.",
 )
+@click.option(
+    "--switched",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    metavar="SHARE",
+    help="Share of the frames' values that are in another gain, as 2 gain bits above 14 bits of value say.",
+)
+@click.option(
+    "--dark-photons",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Mean photons on a dark frame: of a shutter that was not closed.",
+)
 @click.option("--cpus", type=click.IntRange(min=1), metavar="N", help="Use N worker processes; by default one a core.")
 @click.option(
     "--frames-per-chunk", type=click.IntRange(min=1), default=20, show_default=True, help="Frames of a stored chunk."
@@ -136,6 +151,8 @@ def _disturbance(options: dict[str, Any]) -> Disturbance:
         common_mode_rms=options["common_mode_rms"] if options["common_mode"] else 0.0,
         hot_pixels=options["hot_pixels"],
         blinking_pixels=options["blinking_pixels"],
+        switched=options["switched"],
+        dark_photons=options["dark_photons"],
     )
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import zarr
 
 from frame_archive.addresses import local_path
+from frame_archive.detector_words import gain_bits_of
 from frame_archive.errors import ArchiveError
 from frame_archive.opening import ArchiveArrays, find_arrays
 from frame_archive.read_use import ReadUse
@@ -118,6 +119,18 @@ class FrameArchive:
     def frame_shape(self) -> tuple[int, int]:
         """Pixels of a frame, (y, x)."""
         return (int(self.frames.shape[1]), int(self.frames.shape[2]))
+
+    @property
+    def gain_bits(self) -> int:
+        """Bits above the value in the detector's 16-bit words, as far as the metadata say so; else 0.
+
+        They do in an attribute `gain_bits` of the frames or of the archive, or by the name of a detector that is known
+        to have them (see `frame_archive.detector_words`).
+
+        Raises:
+            ArchiveError: the attribute is no number of bits.
+        """
+        return gain_bits_of(self.address.path, self.frames.attrs.asdict(), self.attrs, self.dtype)
 
     @property
     def n_frames(self) -> int:

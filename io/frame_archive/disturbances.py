@@ -14,8 +14,10 @@ import numpy.typing as npt
 HOT = 1 << 3
 BLINKING = 1 << 4
 """NeXus: bit 3 is a pixel that responds too much, bit 4 one that is noisy."""
+GAIN_BITS, VALUE_BITS = 2, 14
+"""Of a detector whose pixels switch: as a Jungfrau's, 01 and 11 above the value."""
 
-_COMMON_MODE, _CHANGED_PIXELS = 3, 4
+_COMMON_MODE, _CHANGED_PIXELS, _SWITCHED = 3, 4, 5
 # Of hot and blinking pixels, in noise widths: above any threshold in use, below a photon and above one.
 _LEVELS = (10.0, 60.0)
 # A blinking pixel keeps its state for so many frames; each pixel has a time of its own in between.
@@ -41,6 +43,8 @@ class Disturbance:
         common_mode_rms: by how much, ADU (standard deviation).
         hot_pixels: pixels that have become hot since the darks, 10 to 60 noise widths up.
         blinking_pixels: pixels that switch between their pedestal and such a level, for 5 to 500 frames at a time.
+        switched: share of the frames' values that are in another gain, 0 to 1; the darks' are all in gain 0.
+        dark_photons: mean number of photons on a dark frame: of a shutter that was not closed.
     """
 
     step: float = 0.0
@@ -51,6 +55,8 @@ class Disturbance:
     common_mode_rms: float = 0.0
     hot_pixels: int = 0
     blinking_pixels: int = 0
+    switched: float = 0.0
+    dark_photons: float = 0.0
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.step) or not math.isfinite(self.sinusoid):
@@ -65,6 +71,10 @@ class Disturbance:
             raise ValueError("a common mode needs pixels that share it: row, column or tile:RxC")
         if self.common_mode is not None:
             _tile(self.common_mode, (1, 1))
+        if not 0 <= self.switched <= 1:
+            raise ValueError(f"the share of values in another gain is 0 to 1, not {self.switched}")
+        if not 0 <= self.dark_photons <= 1e9:
+            raise ValueError(f"the photons of a dark frame are at least 0, not {self.dark_photons}")
         if min(self.hot_pixels, self.blinking_pixels) < 0:
             raise ValueError(f"hot ({self.hot_pixels}) and blinking ({self.blinking_pixels}) pixels are at least 0")
 
@@ -79,6 +89,14 @@ class Disturbance:
         if self.sinusoid:
             moved += self.sinusoid * math.sin(2 * math.pi * frame / self.sinusoid_period)
         return moved
+
+    def switch(self, seed: int, frame: int, out: npt.NDArray[np.uint16]) -> None:
+        """Put pixels of a frame (y, x) into another gain: any value, and nine times in ten the bits of gain 1."""
+        sequence = np.random.SeedSequence(seed, spawn_key=(_SWITCHED, frame))
+        generator = np.random.Generator(np.random.SFC64(sequence))
+        pixel = generator.choice(out.size, generator.binomial(out.size, self.switched), replace=False, shuffle=False)
+        bits = np.where(generator.random(len(pixel)) < 0.9, 0b01 << VALUE_BITS, 0b11 << VALUE_BITS)
+        out.reshape(-1)[pixel] = generator.integers(1 << VALUE_BITS, size=len(pixel)) | bits
 
     def common_mode_of(self, seed: int, stream: int, frame: int, shape: tuple[int, int]) -> Plane:
         """What the pixels that share a common mode have in common in a frame, ADU: a value a row, column or tile.

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frame_archive.creation import ArchiveWriter, create_archive
+from frame_archive.disturbances import GAIN_BITS
 from frame_archive.simulation import K_ALPHA_KEV, K_BETA_KEV, Frame, Photons, SimulatedDetector
 
 _FRAMES_PER_PART = 100
@@ -86,6 +87,7 @@ class SimulatedArchive:
                 "title": "Simulated frames of a photon-counting pixel detector",
                 "photon_energies_keV": [K_ALPHA_KEV, K_BETA_KEV],
                 "simulation": detector.as_dict(),
+                **({"gain_bits": GAIN_BITS} if detector.disturbance.switched else {}),
             },
             pixel_mask=maps.mask,
             frames_per_chunk=frames_per_chunk,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frame_archive.disturbances import HOT, ChangedPixels, Disturbance
+from frame_archive.disturbances import HOT, VALUE_BITS, ChangedPixels, Disturbance
 from frame_archive.exposure import expose
 
 K_ALPHA_KEV = 8.048
@@ -115,6 +115,10 @@ class SimulatedDetector:
             raise ValueError(f"k_beta_fraction is 0 to 1, not {self.k_beta_fraction}")
         if not 1 <= self.adc_max <= np.iinfo(np.uint16).max:
             raise ValueError(f"adc_max is 1 to 65535, not {self.adc_max}")
+        if self.disturbance.switched and self.adc_max >= 1 << VALUE_BITS:
+            raise ValueError(
+                f"an adc_max of {self.adc_max} leaves no room for gain bits: at most {(1 << VALUE_BITS) - 1}"
+            )
 
     @property
     def n_pixels(self) -> int:
@@ -175,16 +179,24 @@ class SimulatedDetector:
         spread = np.sqrt(_FANO_FACTOR * _PAIR_ENERGY_KEV * photons.energy_keV)
         charge = photons.energy_keV + spread * generator.standard_normal(len(photons), np.float32)
         pedestal = self._pedestal_at(frame, n_frames)
-        return self._exposed(generator, pedestal, photons, charge.astype(np.float32), out), photons
+        exposed = self._exposed(generator, pedestal, photons, charge.astype(np.float32), out)
+        if self.disturbance.switched:
+            self.disturbance.switch(self.seed, frame, exposed)
+        return exposed, photons
 
     def dark_frame(self, frame: int, out: Frame | None = None) -> Frame:
-        """Return dark frame number `frame`, (y, x) in ADU, written into `out` if given: no photons, nothing moved."""
+        """Return dark frame number `frame`, (y, x) in ADU, written into `out` if given: nothing moved, and no photons.
+
+        Photons only where the disturbance has them fall on the darks.
+        """
         nothing = np.empty(0, np.float32)
         pedestal = self.maps.pedestal
         if self.disturbance.common_mode_rms:
             pedestal = pedestal + self.disturbance.spread_over(self.common_mode(frame, dark=True), self.shape)
-        photons = Photons(nothing, nothing, nothing)
-        return self._exposed(self._generator(_DARK, frame), pedestal, photons, nothing, out)
+        generator, photons = self._generator(_DARK, frame), Photons(nothing, nothing, nothing)
+        if self.disturbance.dark_photons:
+            photons = self._photons(generator, int(generator.poisson(self.disturbance.dark_photons)))
+        return self._exposed(generator, pedestal, photons, photons.energy_keV, out)
 
     def _pedestal_at(self, frame: int, n_frames: int) -> npt.NDArray[np.float32]:
         maps, disturbance = self.maps, self.disturbance
@@ -198,8 +210,9 @@ class SimulatedDetector:
             pedestal.flat[changed.pixel] += changed.levels(frame) * maps.noise.flat[changed.pixel]
         return pedestal
 
-    def _photons(self, generator: np.random.Generator) -> Photons:
-        count = min(int(generator.poisson(self.mean_photons)), self.max_photons)
+    def _photons(self, generator: np.random.Generator, count: int | None = None) -> Photons:
+        if count is None:
+            count = min(int(generator.poisson(self.mean_photons)), self.max_photons)
         rows, columns = self.shape
         x = generator.random(count, np.float32) * np.float32(columns) - np.float32(0.5)
         y = generator.random(count, np.float32) * np.float32(rows) - np.float32(0.5)

@@ -88,4 +88,7 @@ def _recentred(pedestal: Pedestal, held: list[Frames], finder: Finder, n_frames:
     if not held:
         return pedestal
     frames = np.concatenate(held)[:n_frames] if len(held) > 1 else held[0][:n_frames]
-    return recentred(pedestal, frames, finder.pixel_mask, common_mode=finder.parameters.common_mode)
+    parameters = finder.parameters
+    return recentred(
+        pedestal, frames, finder.pixel_mask, common_mode=parameters.common_mode, gain_bits=parameters.gain_bits
+    )

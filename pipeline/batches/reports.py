@@ -38,6 +38,7 @@ class BatchCount:
         content: xxh3 of the frames that it was found in, as 16 hexadecimal digits, where the run was asked to verify;
             else empty.
         state: Digest of the pedestal after the batch, where it is kept for the next; else empty.
+        switched_values: Values of unmasked pixels that were in another gain, and so absent from their frame.
         health: What else the batch showed of its pedestal and its pixels.
     """
 
@@ -61,6 +62,7 @@ class BatchCount:
     stamp: str = ""
     content: str = ""
     state: str = ""
+    switched_values: int = 0
     health: PedestalHealth = field(default_factory=PedestalHealth.unknown)
 
     def require_digest(self, digest: str) -> None:

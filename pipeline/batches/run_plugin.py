@@ -79,7 +79,8 @@ class RunPlugin(WorkerPlugin):
         _ = chain.activity
         lower_median(frame)
         if self.run.chains.recentre:
-            recentred(self.run.pedestal, frame, common_mode=self.run.parameters.common_mode)
+            parameters = self.run.parameters
+            recentred(self.run.pedestal, frame, common_mode=parameters.common_mode, gain_bits=parameters.gain_bits)
         one, window = np.zeros(1, np.uint16), np.zeros((1, *self.run.layout.cluster_size), np.int32)
         self.counter().add(one, one, window)
 

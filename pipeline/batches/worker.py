@@ -70,7 +70,8 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
     began, faults = time.time(), _minor_faults()
     clock, use = StageClock(), ReadUse()
     pedestal = plugin.start_of(start)
-    offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask, run.parameters.common_mode)
+    parameters = run.parameters
+    offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask, parameters.common_mode, parameters.gain_bits)
     blocks: list[ClusterRows] = []
     clusters_in_frame = np.zeros(batch.n_frames, np.uint32)
     digest, counter = _ClusterDigest(), plugin.counter() if run.products.names else None
@@ -104,7 +105,8 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
     with clock.stage("find"):
         movement = pedestal_movement(begins_with, block.chain.pedestal)
         before = offset.offset(begins_with)
-        health = PedestalHealth.of(block.chain.activity, offset.offset(), offset.common_movement())
+        activity = block.chain.activity
+        health = PedestalHealth.of(activity, offset.offset(), offset.common_movement())
     state = plugin.keep_state(batch, block.chain.pedestal)
     template = blocks[0][:0]
     clusters = FoundBatch(blocks if run.layout.cluster_list else [], template)
@@ -128,6 +130,7 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         stamp=stamp,
         content="" if content is None else content.hexdigest(archive, batch),
         state=state,
+        switched_values=int(activity.switched.sum(dtype=np.int64)),
     )
     return _Found(clusters, clusters_in_frame, count, None if counter is None else counter.products.narrowed())
 

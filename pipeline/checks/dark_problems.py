@@ -6,16 +6,21 @@ import math
 import re
 import warnings
 from collections.abc import Mapping
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from finder.dark_clip import kept_range
 from finder.dark_quality import OUTLIER_WIDTHS, DarkBlock, DarkQuality, mean_and_noise, quality_of_darks
+from finder.gain_bits import in_another_gain
 from finder.noise_of_frames import FEWEST_FRAMES, noise_of_frames
 from finder.pixel_mask import masked_pixels
 from frame_archive import ArchiveError
-from pipeline.inputs.pedestal_source import DarkFrames, ReadyPedestal, TrainedPedestal
+from pipeline.inputs.dark_training import TrainedPedestal
+from pipeline.inputs.pedestal_source import DarkFrames, ReadyPedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun
 
 # More pixels than this is not a matter of bad pixels.
@@ -53,10 +58,11 @@ def problems_of_sample(prepared: PreparedRun) -> list[str]:
         return dark_problems(prepared, source.pedestal.noise, None)
     n, each = source.n_frames, min(_DARKS_OF_A_GROUP, max(source.n_frames // 4, 1))
     starts = sorted({min(round(group * n / 4), n - each) for group in range(4)}) if n > 4 * each else range(0, n, each)
-    blocks = [DarkBlock.of(source.read(start, min(start + each, n))) for start in starts]
-    total = blocks[0].sums
-    for block in blocks[1:]:
-        total = total + block.sums
+    frames = [source.read(start, min(start + each, n)) for start in starts]
+    gain_bits, clip = prepared.options.parameters.gain_bits, prepared.options.dark_clip
+    within = None if clip is None else kept_range(np.concatenate(frames), clip, gain_bits)
+    blocks = [DarkBlock.of(block, gain_bits=gain_bits, within=within) for block in frames]
+    total = reduce(add, (block.sums for block in blocks))
     return dark_problems(prepared, mean_and_noise(total)[1], quality_of_darks(blocks, masked_in(prepared)))
 
 
@@ -108,9 +114,14 @@ def _problems_of_noise(prepared: PreparedRun, dark_noise: npt.NDArray[np.floatin
     if len(pixels) > _PIXELS:
         pixels = np.sort(np.random.default_rng(0).choice(pixels, _PIXELS, replace=False))
     try:
-        measured = noise_of_frames(_first_values(prepared, pixels))
+        values = _first_values(prepared, pixels)
     except ArchiveError:  # The batch that they belong to will say so.
         return []
+    in_gain = ~in_another_gain(values, prepared.options.parameters.gain_bits).any(axis=0)
+    values, pixels = values[:, in_gain], pixels[in_gain]
+    if len(pixels) < _FEWEST_PIXELS:
+        return []
+    measured = noise_of_frames(values)
     ratio = measured.noise / dark_noise.flat[pixels]
     median = float(np.median(ratio))
     off = ratio < _PIXEL_QUIETER

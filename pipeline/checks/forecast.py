@@ -130,6 +130,8 @@ def _rough_pedestal(prepared: PreparedRun) -> Pedestal:
         parameters.n_samples,
         common_mode=parameters.common_mode,
         pixel_mask=prepared.pixel_mask,
+        gain_bits=parameters.gain_bits,
+        clip=prepared.options.dark_clip,
     )
 
 
@@ -140,7 +142,8 @@ def _recentring_bytes(prepared: PreparedRun) -> int:
     n_frames = min(options.recentre, options.warmup + min(options.batch_size, prepared.plan.n_frames))
     # The offset is measured on what the common mode leaves, in 64 bits.
     left = 0 if options.parameters.common_mode is None else n_frames + FRAMES_OF_OFFSET
-    return 2 * n_frames * archive.frame_nbytes + left * rows * columns * 8
+    switched = n_frames + FRAMES_OF_OFFSET if options.parameters.gain_bits else 0
+    return 2 * n_frames * archive.frame_nbytes + (left * 8 + switched) * rows * columns
 
 
 def _state_bytes(frame_shape: tuple[int, int]) -> int:

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from distributed import Client, Future, KilledWorker, as_completed
 
 from cluster_store import dataset_status, read_pedestal
-from finder import CommonMode, DarkSums, Pedestal
-from finder.dark_quality import GROUPS, DarkBlock, DarkQuality, mean_and_noise, quality_of_darks
+from finder import Pedestal
 from frame_archive import ArchiveAddress, ArchiveError, FrameArchive, find_plane
 from guarded_zarr import RefusedError
-from pipeline.errors import ClusterUnavailableError, RunError, RunStoppedError
 from pipeline.inputs.numpy_files import Check, UnsafePlaneError, read_numpy
-from pipeline.workers.cluster_watch import ClusterWatch
-
-# A block of dark frames that a worker adds up at a time.
-_BLOCK_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -74,21 +64,6 @@ class ReadyPedestal:
 PedestalSource = DarkFrames | ReadyPedestal
 
 
-@dataclass(frozen=True, eq=False)
-class TrainedPedestal:
-    """A run's pedestal, and what is known of the darks that it was trained on.
-
-    Args:
-        pedestal: The pedestal.
-        dark_noise: The noise of the darks as they are (y, x), ADU; of a ready pedestal, its own.
-        quality: Of the darks; None for a pedestal that came ready.
-    """
-
-    pedestal: Pedestal
-    dark_noise: npt.NDArray[np.floating[Any]]
-    quality: DarkQuality | None
-
-
 def find_pedestal(wanted: str | Pedestal | None, archive: FrameArchive, n_samples: int) -> PedestalSource:
     """Find out what a run's pedestal is to come from, and that it fits the archive.
 
@@ -113,101 +88,6 @@ def find_pedestal(wanted: str | Pedestal | None, archive: FrameArchive, n_sample
         source = _from_path(wanted, archive, n_samples)
     _check(source, archive, n_samples)
     return source
-
-
-def train_pedestal(
-    source: PedestalSource,
-    n_samples: int,
-    client: Client,
-    run_id: str,
-    watch: ClusterWatch,
-    masked: npt.NDArray[np.bool_] | None = None,
-    common_mode: CommonMode | None = None,
-) -> TrainedPedestal:
-    """The pedestal itself; dark frames are added up in blocks on the workers, exactly, in any order.
-
-    With a common mode they are read twice: it is subtracted from them, and for that their mean must be known.
-
-    Args:
-        source: Where it comes from.
-        n_samples: Memory of the running pedestal.
-        client: The cluster.
-        run_id: The run, for the names of its tasks.
-        watch: Notices when the cluster is lost, and when the run should stop.
-        masked: bool (y, x), True where masked: such pixels say nothing of the darks' quality, nor of the common mode.
-        common_mode: What moves together, as the finder's parameters have it.
-
-    Raises:
-        RunError: Dark frames can't be read, the cluster was lost, or the run was asked to stop.
-    """
-    if isinstance(source, ReadyPedestal):
-        return TrainedPedestal(source.pedestal, source.pedestal.noise, None)
-    archive = source.address.open()
-    # Not so few blocks that the darks could not be compared with each other.
-    block = max(min(_BLOCK_BYTES // archive.frame_nbytes, -(-source.n_frames // GROUPS)), 1)
-    starts = range(0, source.n_frames, block)
-    spans = [(start, min(start + block, source.n_frames)) for start in starts]
-    parts = [client.submit(_sum_block, source, *span, key=f"sum-{run_id}-{span[0]}", retries=2) for span in spans]
-    total = client.submit(_add_up, parts, masked, key=f"total-{run_id}-0")
-    sums, quality = _handed_over(total, source, client, watch)
-    noise = mean_and_noise(sums)[1]
-    if common_mode is None:
-        return TrainedPedestal(Pedestal.from_sums(sums, n_samples), noise, quality)
-    x0 = sums.offset()
-    plane = client.submit(_same, x0, key=f"x0-{run_id}-0")
-    corrected = [
-        client.submit(
-            _sum_corrected_block, source, *span, plane, common_mode, masked, key=f"left-{run_id}-{span[0]}", retries=2
-        )
-        for span in spans
-    ]
-    left = _handed_over(client.submit(_add_up_sums, corrected, key=f"left-{run_id}-all"), source, client, watch)
-    return TrainedPedestal(Pedestal.from_corrected_sums(x0, left, n_samples), noise, quality)
-
-
-def _handed_over(total: Future[Any], source: DarkFrames, client: Client, watch: ClusterWatch) -> Any:
-    try:
-        while not watch.next_done(as_completed([total], loop=client.loop)):
-            if watch.should_stop():
-                raise RunStoppedError("stopped")
-        return watch.answer(total.result, "hand over the pedestal")
-    except ArchiveError as error:
-        raise RunError(f"the pedestal can't be trained: {error}") from error
-    except KilledWorker as error:
-        raise RunError(
-            f"the pedestal can't be trained on {source}: workers ended while they read it, most often for want of "
-            "memory"
-        ) from error
-    except (CancelledError, OSError) as error:
-        raise ClusterUnavailableError(f"{watch.name} has gone") from error
-
-
-def _same(x0: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """A plane that the workers hand to each other."""
-    return x0
-
-
-def _sum_corrected_block(
-    source: DarkFrames,
-    start: int,
-    stop: int,
-    x0: npt.NDArray[np.int64],
-    common_mode: CommonMode,
-    masked: npt.NDArray[np.bool_] | None,
-) -> DarkSums:
-    return DarkSums.of_corrected(source.read(start, stop), x0, common_mode, masked)
-
-
-def _add_up_sums(parts: list[DarkSums]) -> DarkSums:
-    return reduce(add, parts)
-
-
-def _sum_block(source: DarkFrames, start: int, stop: int) -> DarkBlock:
-    return DarkBlock.of(source.read(start, stop))
-
-
-def _add_up(blocks: list[DarkBlock], masked: npt.NDArray[np.bool_] | None) -> tuple[DarkSums, DarkQuality]:
-    return reduce(add, (block.sums for block in blocks)), quality_of_darks(blocks, masked)
 
 
 def _darks(archive: FrameArchive, otherwise: str) -> DarkFrames:

@@ -115,6 +115,9 @@ def _batches(counts: Sequence[BatchCount], written: Writing) -> Table:
             "stored_bytes": _column([c.stored_bytes for c in counts], "u8", long_name="files read", units="byte"),
             "write_bytes": _column(written.nbytes, "u8", long_name="clusters before encoding", units="byte"),
             "write_stored_bytes": _column(written.stored_bytes, "u8", long_name="clusters as stored", units="byte"),
+            "switched_values": _column(
+                [c.switched_values for c in counts], "u8", long_name="pixel values in another gain", units="1"
+            ),
             "minor_faults": _column(
                 [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found", units="1"
             ),

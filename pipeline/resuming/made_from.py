@@ -14,7 +14,7 @@ from pipeline.batches.chain_states import pedestal_digest
 from pipeline.preparation import PreparedRun, RunOptions
 
 # The options of a run that are part of its result, beside the finder's parameters, all of which are.
-OF_THE_RESULT = ("batch_size", "tracking", "warmup", "recentre", "signal_dtype", "missing_chunks")
+OF_THE_RESULT = ("batch_size", "dark_clip", "tracking", "warmup", "recentre", "signal_dtype", "missing_chunks")
 # What is known by a digest is not told apart in words.
 _DIGESTS = {
     "archive": "the archive's metadata has changed",
@@ -51,6 +51,8 @@ def _plain_options(options: RunOptions) -> dict[str, Any]:
         field.name: getattr(options.parameters, field.name) for field in dataclasses.fields(options.parameters)
     }
     parameters["common_mode"] = str(options.parameters.common_mode or "off")
+    if not parameters["gain_bits"]:
+        del parameters["gain_bits"]
     named = parameters | {name: getattr(options, name) for name in OF_THE_RESULT}
     if options.products.names:
         named["products"] = options.products.in_words()
