@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-MASKED_BITS = 0xFFFF  # NeXus: any of the low 16 bits set means the pixel is not to be used.
+from finder.pixel_bits import MASKED_BITS
 
 
 def masked_pixels(pixel_mask: ArrayLike, shape: tuple[int, int]) -> NDArray[np.bool_]:

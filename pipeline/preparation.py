@@ -16,11 +16,11 @@ import numpy.typing as npt
 from cluster_store import DatasetLayout, dataset_status, require_replaceable
 from finder import FinderParameters, Pedestal, chosen_backend
 from finder.dark_clip import checked_clip
-from finder.gain_bits import checked_gain_bits
 from finder.products import ProductCounter, ProductOptions
 from frame_archive import ArchiveAddress, FrameArchive, local_path
 from pipeline.batches.chain_start import ChainOptions
 from pipeline.batches.plan import BatchPlan
+from pipeline.inputs.detector_gain import gain_bits_of_run
 from pipeline.inputs.pedestal_source import DarkFrames, PedestalSource, find_pedestal
 from pipeline.inputs.pixel_masks import combined_mask
 from pipeline.output.ownership import being_written, living_writer
@@ -192,19 +192,13 @@ def _chain_options(options: RunOptions, pedestal: PedestalSource) -> ChainOption
 
 def _with_gain_bits(options: RunOptions, archive: FrameArchive) -> RunOptions:
     """The options with the gain bits that hold, in the finder's parameters."""
-    wanted = options.gain_bits
-    if wanted is None:
-        wanted = options.parameters.gain_bits or archive.gain_bits
-    if checked_gain_bits(wanted) and archive.dtype.itemsize < 2:
-        raise ValueError(
-            f"--gain-bits {wanted}: gain bits are those of 16-bit words, and {archive.address.path} has frames of "
-            f"{archive.dtype}: give --gain-bits 0"
-        )
-    if wanted == options.parameters.gain_bits:
+    wanted = options.parameters.gain_bits or None if options.gain_bits is None else options.gain_bits
+    gain_bits = gain_bits_of_run(wanted, archive)
+    if gain_bits == options.parameters.gain_bits:
         return options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # The same parameters have warned already.
-        return replace(options, parameters=replace(options.parameters, gain_bits=wanted))
+        return replace(options, parameters=replace(options.parameters, gain_bits=gain_bits))
 
 
 def _check_chains(options: RunOptions) -> None:

@@ -100,7 +100,7 @@ from workflows.option_values import common_mode, frame_range, product_names, siz
     "--gain-bits",
     type=click.IntRange(min=0, max=8),
     metavar="N",
-    help="Bits above the value in the detector's 16-bit words; a pixel in another gain than 0 is absent from that frame."
+    help="Bits above the value in the detector's 16-bit words; a pixel in another gain than 0 is absent from its frame."
     "  [default: what the archive says; 2 for a Jungfrau]",
 )
 @click.option("--mask", metavar="PATH", help="Pixels to leave out (NPY, NPZ or Zarr), beside the archive's own mask.")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-HOT = 1 << 3
-BLINKING = 1 << 4
-"""NeXus: bit 3 is a pixel that responds too much, bit 4 one that is noisy."""
+from finder.pixel_bits import PixelBits
+
+HOT, BLINKING = int(PixelBits.OVER_RESPONDING), int(PixelBits.NOISY)
 GAIN_BITS, VALUE_BITS = 2, 14
 """Of a detector whose pixels switch: as a Jungfrau's, 01 and 11 above the value."""
 

@@ -137,7 +137,7 @@ class SimulatedArchive:
             self.writer.add_array("truth/common_mode", (self.n_frames, *tiles), np.float32, (rows, *tiles), dims, attrs)
         if disturbance.has_changed_pixels:
             mask = detector.changed_pixels.mask(detector.shape)
-            attrs = {"long_name": "NeXus bits: bit 3 hot, bit 4 blinking; no mask knows of them"}
+            attrs = {"long_name": "NeXus bits: 3 (over-responding) hot, 4 (noisy) blinking; no mask knows of them"}
             self.writer.add_array("truth/changed_pixels", mask.shape, mask.dtype, mask.shape, ("y", "x"), attrs)
             self.writer.write("truth/changed_pixels", 0, mask)
 

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from finder.pixel_bits import PixelBits
 from frame_archive.disturbances import HOT, VALUE_BITS, ChangedPixels, Disturbance
 from frame_archive.exposure import expose
 
 K_ALPHA_KEV = 8.048
 K_BETA_KEV = 8.905
-DEAD = 1 << 1
+DEAD = int(PixelBits.DEAD)
 
 # Photons a pixel and frame that give about 2 400 clusters of 3×3 a frame of 400×400 at 5σ: some share a cluster.
 _DEFAULT_PHOTONS_PER_PIXEL = 2_590 / 160_000
@@ -246,7 +247,7 @@ class PixelMaps:
         pedestal: mean dark signal, ADU, float32.
         noise: standard deviation of the dark signal, ADU, float32.
         gain: ADU/keV, float32; 0 where the pixel is dead.
-        mask: NeXus bits, uint32: bit 1 dead, bit 3 hot.
+        mask: NeXus bits, uint32: bit 1 dead, bit 3 hot (over-responding).
     """
 
     pedestal: npt.NDArray[np.float32]

@@ -15,10 +15,12 @@ from finder import PixelActivity, often_blind, often_firing, share_seldom_update
 from finder.activity import blinking_pixels, hot_pixels
 from finder.common_movement import CommonMovement
 from finder.offset import Offset
+from finder.pixel_bits import PixelBits
 
-UNDER_RESPONDING = 1 << 2
-NOISY = 1 << 4
-"""Bits of NXdetector's `pixel_mask` (NeXus base class NXdetector: bit 2 under-responding, bit 4 noisy)."""
+MARKS = PixelBits.UNDER_RESPONDING | PixelBits.OVER_RESPONDING | PixelBits.NOISY
+"""What a pixel may be marked as."""
+# A pixel that is up in nearly all frames responds too much; one that is now up and now not is noisy.
+_NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class PedestalHealth:
         often_blind: Pixels that were blind in more than 1 % of the frames.
         hot: Pixels that were centres of clusters in more than 1 % of the frames, unlike their neighbours.
         clusters_of_hot: Clusters that had them as their centre.
-        marked: The hot and the blinking pixels, packed (see :func:`marked_pixels`).
+        marked: Hot pixels, blind ones, and those of the hot that are so in nearly all frames, packed (see
+            :func:`marked_pixels`).
     """
 
     from_darks: Offset
@@ -48,7 +51,8 @@ class PedestalHealth:
     @classmethod
     def of(cls, activity: PixelActivity, from_darks: Offset, common: CommonMovement) -> PedestalHealth:
         """What a batch's counts of pixels say, with what was measured before it."""
-        hot, blinking = hot_pixels(activity), blinking_pixels(activity)
+        hot, blind = hot_pixels(activity), blinking_pixels(activity)
+        always = hot & (activity.centres > _NEARLY_ALL * (activity.n_frames - activity.switched))
         return cls(
             from_darks=from_darks,
             common=common,
@@ -57,7 +61,7 @@ class PedestalHealth:
             often_blind=int(often_blind(activity).sum()),
             hot=int(hot.sum()),
             clusters_of_hot=int(activity.centres[hot].sum()),
-            marked=_packed(hot, blinking),
+            marked=_packed(hot, blind, always),
         )
 
     @classmethod
@@ -70,20 +74,22 @@ class PedestalHealth:
 def marked_pixels(healths: Iterable[PedestalHealth], shape: tuple[int, int]) -> npt.NDArray[np.uint32]:
     """The pixels that misbehaved in any of the batches, as a NeXus `pixel_mask` (y, x).
 
-    Hot pixels have bit 4 (noisy), pixels that stayed far below their pedestal bit 2 (under-responding).
+    Pixels that are hot in more than nine tenths of a batch's frames have bit 3 (over-responding), other hot ones bit 4
+    (noisy), and those that are far below their pedestal bit 2 (under-responding).
     """
     mask = np.zeros(shape, np.uint32)
     n_pixels = shape[0] * shape[1]
     for marked in {health.marked for health in healths if health.marked}:
-        bits = np.unpackbits(np.frombuffer(zlib.decompress(base64.b64decode(marked)), np.uint8), count=2 * n_pixels)
-        hot, blinking = bits.reshape(2, *shape).astype(bool)
-        mask[hot] |= np.uint32(NOISY)
-        mask[blinking] |= np.uint32(UNDER_RESPONDING)
+        bits = np.unpackbits(np.frombuffer(zlib.decompress(base64.b64decode(marked)), np.uint8), count=3 * n_pixels)
+        hot, blind, always = bits.reshape(3, *shape).astype(bool)
+        mask[hot & ~always] |= np.uint32(PixelBits.NOISY)
+        mask[always] |= np.uint32(PixelBits.OVER_RESPONDING)
+        mask[blind] |= np.uint32(PixelBits.UNDER_RESPONDING)
     return mask
 
 
-def _packed(hot: npt.NDArray[np.bool_], blinking: npt.NDArray[np.bool_]) -> str:
+def _packed(hot: npt.NDArray[np.bool_], blind: npt.NDArray[np.bool_], always: npt.NDArray[np.bool_]) -> str:
     """Text, because a report is kept in a journal of text; a few bytes where a few pixels are marked."""
-    if not (hot.any() or blinking.any()):
+    if not (hot.any() or blind.any()):
         return ""
-    return base64.b64encode(zlib.compress(np.packbits(np.stack([hot, blinking])).tobytes())).decode()
+    return base64.b64encode(zlib.compress(np.packbits(np.stack([hot, blind, always])).tobytes())).decode()

@@ -7,25 +7,25 @@ from dataclasses import replace
 import numpy as np
 
 from finder.pedestal import FEWEST_DARKS
+from finder.pixel_bits import PixelBits
 from pipeline.inputs.dark_training import TrainedPedestal, Training
 from pipeline.preparation import PreparedRun
-
-_DEAD = np.uint32(1 << 1)
 
 
 def without_untrained(prepared: PreparedRun, trained: TrainedPedestal) -> PreparedRun:
     """The run with those pixels masked that have fewer than two darks to be trained on."""
     if trained.untrained is None:
         return prepared
-    bits = np.where(trained.untrained, _DEAD, np.uint32(0))
+    bits = np.where(trained.untrained, np.uint32(PixelBits.DEAD), np.uint32(0))
     return replace(prepared, pixel_mask=bits if prepared.pixel_mask is None else prepared.pixel_mask | bits)
 
 
 def notices_of_darks(trained: TrainedPedestal, training: Training) -> list[str]:
     """What a user should know of values and pixels that were left out, a sentence each."""
-    notices, left_out = [], trained.left_out
+    left_out = trained.left_out
     if left_out is None:
-        return notices
+        return []
+    notices: list[str] = []
     of = f"of {left_out.n_values:,} values of the darks"
     if training.clip is not None:
         share = left_out.clipped / max(left_out.n_values, 1)

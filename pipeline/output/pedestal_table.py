@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from cluster_store import Column, Table
-from pipeline.batches.pedestal_health import NOISY, UNDER_RESPONDING, marked_pixels
+from finder.pixel_bits import mask_attributes
+from pipeline.batches.pedestal_health import MARKS, marked_pixels
 from pipeline.batches.reports import BatchCount
 
 WIDTHS = "noise widths"
@@ -74,9 +75,5 @@ def pedestal_table(counts: Sequence[BatchCount], shape: tuple[int, int]) -> Tabl
         for name, dtype, units, meaning, value in COLUMNS
     }
     mask = marked_pixels((count.health for count in counts), shape)
-    attrs = {
-        "long_name": "pixels that misbehaved in any batch, bits as in NeXus",
-        "flag_masks": [UNDER_RESPONDING, NOISY],
-        "flag_meanings": "under_responding noisy",
-    }
+    attrs = {"long_name": "pixels that misbehaved in any batch, bits as in NeXus", **mask_attributes(MARKS)}
     return Table({**columns, "pixel_mask": Column(("y", "x"), mask, attrs)})

@@ -106,19 +106,23 @@ def test_rows_that_jump_are_warned_of_with_their_option(client, make_archive, sp
 def test_hot_and_blinking_pixels_are_named_and_their_plane_masks_them(client, make_archive):
     def spoil(frames):
         frames[::2, 5, 6] += 400
+        frames[:, 8, 15] += 400
         frames[::4, 12, 20] -= 400
 
     archive = make_archive(n_frames=80, photons=1.0, change=spoil)
     out = archive.out
-    with pytest.warns(BadPixelsWarning, match=rf"1 pixel fires .* --mask {out}/pedestal"):
+    with pytest.warns(BadPixelsWarning, match=rf"2 pixels fire .* --mask {out}/pedestal"):
         process(archive.path, client=client, batch_size=40)
     table = xr.open_zarr(out, group="pedestal").load()
     assert np.argwhere(table.pixel_mask.values == 16).tolist() == [[5, 6]]
+    assert np.argwhere(table.pixel_mask.values == 8).tolist() == [[8, 15]]
     assert np.argwhere(table.pixel_mask.values == 4).tolist() == [[12, 20]]
-    assert (table.hot.values.tolist(), table.often_blind.values.tolist()) == ([1, 1], [1, 1])
+    assert table.pixel_mask.attrs["flag_meanings"] == "under_responding over_responding noisy"
+    assert table.pixel_mask.attrs["flag_masks"] == [4, 8, 16]
+    assert (table.hot.values.tolist(), table.often_blind.values.tolist()) == ([2, 2], [1, 1])
     cured = process(archive.path, f"{out}.again", client=client, batch_size=40, mask=f"{out}/pedestal")
     assert not bool(((cured.y == 5) & (cured.x == 6)).any())
-    assert cured.attrs["masked_pixels"] == 2
+    assert cured.attrs["masked_pixels"] == 3
 
 
 def test_negative_numbers_of_frames_and_a_warm_up_that_moves_nothing_are_refused(make_archive):
