@@ -1,4 +1,4 @@
-"""What there is to know of a frame archive without reading its frames."""
+"""What there is to know of a frame archive: how it is stored, and what a look at some of its frames shows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from frame_archive import FrameArchive
 from guarded_zarr import codec_names
+from workflows.archive_values import gaps_fact, values_section
 from workflows.checksums import NONE, checksums_in
 from workflows.facts import Fact, Page, Section, missing_fact, sizes, times
 
@@ -15,6 +16,7 @@ def archive_page(archive: FrameArchive) -> Page:
     path = archive.address.path
     sections = [
         Section("archive", _contents(archive)),
+        values_section(archive),
         Section("frames as stored", _storage(archive, "frames")),
     ]
     titles = {"dark": "dark frames", "pixel_mask": "pixel mask", "frame_number": "frame numbers"}
@@ -44,6 +46,7 @@ def _contents(archive: FrameArchive) -> list[Fact]:
     if archive.n_frames:
         first, last = (int(archive.frame_numbers(i, i + 1)[0]) for i in (0, archive.n_frames - 1))
         facts.append(Fact("frame_numbers", [first, last], f"{first:,} to {last:,}"))
+    facts.append(gaps_fact(archive))
     return facts
 
 

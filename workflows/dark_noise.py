@@ -13,6 +13,7 @@ import numpy.typing as npt
 from finder import FinderParameters
 from finder.dark_quality import DarkBlock, DarkQuality, mean_and_noise, quality_of_darks
 from finder.false_clusters import expected_false_clusters
+from finder.gain_bits import in_another_gain
 from finder.noise_of_frames import FEWEST_FRAMES, noise_of_frames
 from finder.pixel_mask import masked_pixels
 from frame_archive import FrameArchive
@@ -40,7 +41,8 @@ class DarkNoise:
         histogram: values by their distance from their pixel's mean, in bins of a quarter of a noise width from −12 to
             12; the first and the last bin hold all that lies beyond.
         quality: as `finder.dark_quality` judges the darks.
-        frame_noise: (y, x) noise of the first frames with their photons left out, ADU; None if they are too few.
+        frame_noise: (y, x) noise of the first frames with their photons left out, ADU; NaN where a pixel was
+            in another gain in one of them. None if they are too few.
     """
 
     n_darks: int
@@ -95,7 +97,7 @@ def measure_noise(archive: FrameArchive) -> DarkNoise:
             "--noise, or give an archive with darks"
         )
     n = min(archive.n_dark, DARKS_USED)
-    blocks = [DarkBlock.of(block) for block in _darks(archive, n)]
+    blocks = [DarkBlock.of(block, gain_bits=archive.gain_bits) for block in _darks(archive, n)]
     total = blocks[0].sums
     for block in blocks[1:]:
         total = total + block.sums
@@ -164,6 +166,7 @@ def _histogram(
     for block in _darks(archive, n):
         for frame in block:
             bins = np.floor(((frame[counts] - centre) / width + REACH) / BIN_WIDTH).astype(np.int64)
+            bins = bins[~in_another_gain(frame[counts], archive.gain_bits)]
             histogram += np.bincount(np.clip(bins, 0, n_bins - 1), minlength=n_bins)
     return histogram
 
@@ -178,6 +181,8 @@ def _frame_noise(archive: FrameArchive) -> npt.NDArray[np.float64] | None:
     for row in range(0, len(noise), _ROWS_AT_A_TIME):
         rows = frames[:, row : row + _ROWS_AT_A_TIME]
         noise[row : row + _ROWS_AT_A_TIME] = noise_of_frames(rows.reshape(n, -1)).noise.reshape(rows.shape[1:])
+    # Of a pixel that was in another gain in some of them it is not known.
+    noise[in_another_gain(frames, archive.gain_bits).any(axis=0)] = np.nan
     return noise
 
 

@@ -86,6 +86,7 @@ class SimulatedArchive:
             attrs={
                 "title": "Simulated frames of a photon-counting pixel detector",
                 "photon_energies_keV": [K_ALPHA_KEV, K_BETA_KEV],
+                "saturation_value": detector.adc_max,
                 "simulation": detector.as_dict(),
                 **({"gain_bits": GAIN_BITS} if detector.disturbance.switched else {}),
             },

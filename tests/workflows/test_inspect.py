@@ -134,6 +134,7 @@ def test_an_archive_is_described_to_programs_and_drawn(archive, tmp_path):
         "dark_frames": 120,
         "masked_pixels": 2,
         "frame_numbers": [1000, 1024],
+        "frame_gaps": {"missing": 0, "places": 0, "repeated": 0, "backwards": 0},
     }
     stored = page["frames as stored"]
     assert (stored["chunks"], stored["checksums"], stored["missing_chunks"]) == ([20, 20, 30], ["crc32c"], [])
@@ -152,9 +153,11 @@ def test_an_array_without_darks_and_checksums_says_so_and_shows_its_first_frame(
     assert "none: damage to a chunk may go unnoticed" in done.stdout
     assert "none: uncompressed" in done.stdout
     assert "no mask" in done.stdout
-    (picture,) = draw_archive(FrameArchive.open(bare_array), tmp_path)
-    assert Path(picture).name == "bare.first_frame.png"
-    assert_is_a_picture(picture)
+    pictures = draw_archive(FrameArchive.open(bare_array), tmp_path)
+    names = [Path(picture).name for picture in pictures]
+    assert names == ["bare.first_frame.png", "bare.frames_mean.png", "bare.frames_noise.png"]
+    for picture in pictures:
+        assert_is_a_picture(picture)
 
 
 def test_a_missing_chunk_of_an_archive_is_named(archive, tmp_path):
