@@ -65,8 +65,8 @@ def _facts(archive: FrameArchive) -> list[Fact]:
         n_saturated += int(np.count_nonzero(saturated))
         n_switched += int(np.count_nonzero(in_another_gain(frames, gain_bits)))
         lowest, highest = min(lowest, int(frames.min())), max(highest, int(frames.max()))
-        here = saturated.all(axis=0)
-        always = here if always is None else always & here
+        here: npt.NDArray[np.bool_] = np.all(saturated, axis=0)
+        always = here if always is None else np.logical_and(always, here)
     if always is None:
         return [Fact("frames_looked_at", 0, "there are none")]
     by = f"from {saturation:,} on" if not gain_bits else "all bits of the value set"
