@@ -71,7 +71,8 @@ def gather(sources: Sequence[OpenedSource], store_as: str | None = None) -> Gath
         raise SourceError("there are no sources: name the files of frames")
     sources = [stored_as(source, store_as) for source in sources]
     units = [_unit(group) for group in _units(sources)]
-    problems = [problem for unit in units for problem in unit.problems]
+    problems = [problem for source in sources for problem in source.facts.problems]
+    problems += [problem for unit in units for problem in unit.problems]
     numbers, status, more = _numbered(units)
     problems += more
     attrs, differing = _shared([source.facts.attrs for source in sources])

@@ -12,16 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from frame_formats.errors import SourceError
+from frame_formats.fabio_images import open_fabio
+from frame_formats.fits import open_fits
 from frame_formats.hdf5 import open_hdf5
 from frame_formats.natural_order import expanded, natural_key
 from frame_formats.numpy_files import open_npy, open_npz
+from frame_formats.sls_master import is_master, master_of
+from frame_formats.sls_raw import open_sls
 from frame_formats.source import OpenedSource
 from frame_formats.stream import open_stream
 from frame_formats.tiff import open_tiff
+from frame_formats.zarr_stores import is_zarr_store, open_zarr_store
 
 _FIRST_BYTES = 4096
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _STREAMS = (".raw", ".dat", ".bin")
+_BEGIN_AS_SUCH = (".npy", ".npz", ".h5", ".hdf5", ".nxs", ".cxi", ".tif", ".tiff", ".fits", ".fit", ".fts")
+_FITS = re.compile(r"\.(fits|fit|fts)(\.gz|\.bz2)?$", re.IGNORECASE)
 _SUFFIXES = re.compile(
     r"\.(npy|npz|h5|hdf5|hdf|nxs|cxi|tif|tiff|fits|fit|fts|cbf|edf|mccd|raw|dat|bin|zarr)(\.gz|\.bz2)?$", re.IGNORECASE
 )
@@ -69,6 +76,8 @@ def open_source(path: Path, name: str | None = None, options: SourceOptions | No
 
 
 def _open(path: Path, name: str | None, options: SourceOptions) -> OpenedSource:
+    if path.is_dir():
+        return open_zarr_store(path, name)
     try:
         with path.open("rb") as file:
             first = file.read(_FIRST_BYTES)
@@ -84,15 +93,23 @@ def _open(path: Path, name: str | None, options: SourceOptions) -> OpenedSource:
         return open_hdf5(path, name)
     if first.startswith(_TIFF):
         return open_tiff(path)
+    if _is_fits(path, first):
+        return open_fits(path, name)
+    if is_master(path):
+        return open_sls(path, options.gap_pixels, options.pixel_map)
     if options.shape is not None or options.pixel_map is not None or path.suffix.lower() in _STREAMS:
         return open_stream(path, options)
-    raise SourceError(f"{path} is of no format that is known here: {_by_name(path)}")
+    if path.suffix.lower() in _BEGIN_AS_SUCH:
+        raise SourceError(
+            f"{path} is of no format that is known here: it does not begin as a whole {path.suffix} file does, so copy "
+            "it again"
+        )
+    return open_fabio(path)
 
 
-def _by_name(path: Path) -> str:
-    if _SUFFIXES.search(path.name):
-        return f"it does not begin as a whole {path.suffix} file does, so copy it again"
-    return "see docs/ingest.md for those that are"
+def _is_fits(path: Path, first: bytes) -> bool:
+    packed = first.startswith((b"\x1f\x8b", b"BZ")) and _FITS.search(path.name) is not None
+    return first.startswith(b"SIMPLE  =") or packed
 
 
 def files_meant(addresses: Sequence[str]) -> list[tuple[Path, str | None]]:
@@ -103,14 +120,19 @@ def files_meant(addresses: Sequence[str]) -> list[tuple[Path, str | None]]:
     """
     found: list[tuple[Path, str | None]] = []
     for path, name in expanded(addresses):
-        if path.is_dir():
+        if path.is_dir() and not is_zarr_store(path):
             found += [(each, name) for each in _frames_in(path)]
         else:
             found.append((path, name))
-    return found
+    # The data files of a detector's `.raw` format are found by their master file.
+    mastered = [(master_of(path) or path, name) for path, name in found]
+    return list(dict.fromkeys(mastered))
 
 
 def _frames_in(folder: Path) -> list[Path]:
+    masters = sorted((each for each in folder.iterdir() if is_master(each)), key=lambda p: natural_key(p.name))
+    if masters:
+        return masters
     inside = sorted(
         (each for each in folder.iterdir() if _SUFFIXES.search(each.name)), key=lambda p: natural_key(p.name)
     )

@@ -99,6 +99,7 @@ class SourceFacts:
         column_attrs: units and meaning of `columns`.
         pixel_mask: (y, x) NeXus bits, or None.
         files: in the order of the frames.
+        problems: sentences for the user.
         ended_early: where frames that should be there are not, a sentence that says so; else empty.
         n_lost: how many frames are not there, where that is known.
         dark: frames of darks that came with it, or None.
@@ -113,6 +114,7 @@ class SourceFacts:
     column_attrs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     pixel_mask: npt.NDArray[np.uint32] | None = None
     files: tuple[SourceFile, ...] = ()
+    problems: tuple[str, ...] = ()
     ended_early: str = ""
     n_lost: int = 0
     dark: FrameSource | None = None

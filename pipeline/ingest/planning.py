@@ -97,8 +97,6 @@ def plan_ingest(
     attrs = dict(gathered.attrs)
     if options.gain_bits is not None:
         attrs["gain_bits"] = options.gain_bits
-    if not attrs.get("gain_bits", 0):
-        attrs.pop("gain_bits", None)
     return IngestPlan(
         gathered=gathered,
         dark=dark,

@@ -45,7 +45,8 @@ def of_finished(
         "versions": versions(),
         "formats": list(plan.gathered.formats),
         "sources": _sources(plan, digests["frames"]),
-        "digest": "XXH3-128 over the XXH3-64 of each frame, in the order of the source",
+        "frames_digest": _digest_of(digests["frames"]),
+        "digests": "XXH3-128 over the XXH3-64 of each frame; of a source in its own order",
         "header": _plain(plan.gathered.header),
         "problems": list(plan.gathered.problems),
         "ended_early": list(ended_early),
@@ -87,10 +88,9 @@ def _sources(plan: IngestPlan, digests: npt.NDArray[np.uint64]) -> list[dict[str
         entries.append(
             {
                 "path": str(file.path.absolute()),
-                "bytes": status.st_size,
+                **({"bytes": status.st_size} if file.path.is_file() else {}),
                 "modified_ns": status.st_mtime_ns,
-                "frames": len(own),
-                "digest": _digest_of(own),
+                **({"frames": len(own), "digest": _digest_of(own)} if file.n_frames else {}),
             }
         )
         first += file.n_frames

@@ -1,0 +1,119 @@
+"""CBF, EDF, MarCCD and the other formats of fabio."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from frame_formats.energies import keV_of_wavelength
+from frame_formats.errors import SourceError, cause
+from frame_formats.libraries import library
+from frame_formats.open_files import OpenFiles
+from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrame
+
+
+def open_fabio(path: Path) -> OpenedSource:
+    """Open a file of one of fabio's formats.
+
+    Raises:
+        SourceError: fabio does not read it.
+    """
+    try:
+        with _told() as said, library("fabio", f"{path} is of a format that").open(str(path)) as image:
+            shape, dtype, n = tuple(image.shape), np.dtype(image.dtype), int(image.nframes)
+            header = {str(key): value for key, value in image.header.items()}
+            kind = type(image).__name__.removesuffix("Image")
+    except SourceError:
+        raise
+    except Exception as error:  # fabio raises whatever a damaged file leads it to, AssertionError too.
+        raise SourceError(f"{path} is not a whole file of a format that fabio reads: {cause(error)}") from error
+    if said and n == 1:
+        raise SourceError(f"{path} is damaged or cut short: {said[0]}")
+    if len(shape) != 2:
+        raise SourceError(f"{path} holds images of {shape}: frames are (y, x)")
+    facts = SourceFacts(kind.upper(), attrs=_attrs(header), header=header, files=(SourceFile(path, n),))
+    return OpenedSource(_Images(path, n, (int(shape[0]), int(shape[1])), dtype), facts)
+
+
+def _attrs(header: dict[str, Any]) -> dict[str, Any]:
+    """Exposure and wavelength, as Dectris' mini-header of CBF, or EDF's keys say."""
+    lines = "\n".join(f"{key} {value}" for key, value in header.items())
+    attrs: dict[str, Any] = {}
+    for name, pattern in (
+        ("exposure_s", r"Exposure_time\s+([-+.\deE]+)\s*s"),
+        ("period_s", r"Exposure_period\s+([-+.\deE]+)\s*s"),
+        ("wavelength_angstrom", r"Wavelength\s+([-+.\deE]+)\s*A"),
+    ):
+        match = re.search(pattern, lines)
+        if match is not None:
+            attrs[name] = float(match[1])
+    match = re.search(r"Detector:?\s+([^\n,]+)", lines)
+    if match is not None:
+        attrs["detector"] = match[1].strip()
+    if attrs.get("wavelength_angstrom"):
+        attrs["photon_energy_keV"] = keV_of_wavelength(attrs["wavelength_angstrom"])
+    return attrs
+
+
+class _Images(FrameSource):
+    def __init__(self, path: Path, n: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self.path = path
+        self.n_frames = n
+        self.frame_shape = shape
+        self.dtype = dtype.newbyteorder("=")
+
+    def read(self, start: int, stop: int, out: Frames) -> None:
+        for index in range(start, stop):
+            try:
+                with _told() as said:
+                    image = _opened(str(self.path))
+                    values = image.data if self.n_frames == 1 else image.get_frame(index).data
+            except Exception as error:
+                _opened.forget()
+                raise UnreadableFrame(index, f"image {index} of {self.path} is damaged: {cause(error)}") from error
+            if said:
+                _opened.forget()
+                raise UnreadableFrame(index, f"image {index} of {self.path} is damaged or cut short: {said[0]}")
+            if values.shape != self.frame_shape or values.dtype.newbyteorder("=") != self.dtype:
+                raise UnreadableFrame(index, f"image {index} of {self.path} is {values.shape} {values.dtype}")
+            out[index - start] = values
+
+
+class _Listener(logging.Handler):
+    """What fabio only logs, and then goes on with zeros."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.thread == self._thread and re.search(r"(?i)incomplete|mismatch|truncat|corrupt|missing", text):
+            self.said.append(" ".join(text.split()))
+
+
+@contextmanager
+def _told() -> Iterator[list[str]]:
+    logger, listener = logging.getLogger("fabio"), _Listener()
+    logger.addHandler(listener)
+    propagated, logger.propagate = logger.propagate, False
+    try:
+        yield listener.said
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = propagated
+
+
+def _open(path: str) -> Any:
+    return library("fabio", f"{path} is of a format that").open(path)
+
+
+_opened = OpenFiles(_open)
