@@ -15,7 +15,7 @@ demo: .venv/installed
 	@echo "Next: source .venv/bin/activate, then photonflow --help; README.md goes on from here."
 
 test: .venv/installed lint
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: .venv/installed
 	@$(BIN)/python -m pytest -m slow --durations 5

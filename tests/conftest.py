@@ -13,7 +13,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED", "False")
 os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL", "500ms")
 
+# Files are shared out whole and in this order: those that take long come first, so that all workers end together.
+LONG_FIRST = ("docs", "workflows", "pipeline", "finder", "hostile")
+
 INPUTS_TRIED = "inputs tried"
+
+
+def pytest_collection_modifyitems(items):
+    def place(item):
+        folder = item.path.relative_to(item.config.rootpath / "tests").parts[0]
+        return LONG_FIRST.index(folder) if folder in LONG_FIRST else len(LONG_FIRST)
+
+    items.sort(key=place)
 
 
 def pytest_terminal_summary(terminalreporter):

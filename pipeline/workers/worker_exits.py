@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 Cause = Literal["memory", "crash", "killed", "unknown"]
 # What the last moments of a worker are told by its nanny arrives a little after Dask has noticed that it is gone.
-SECONDS_FOR_NEWS = 3.0
+SECONDS_FOR_NEWS = 10.0
 _CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL")
 
 
