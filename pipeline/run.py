@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import math
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from cluster_store import FrameStatus, finish_dataset, read_layout, write_table
 from pipeline.batches.chain_states import ChainStates, StatePruner
 from pipeline.batches.reports import BatchCount
 from pipeline.batches.run_plugin import RunPlugin, RunSetup, plugin_name
-from pipeline.batches.submission import RunProgress, RunRecord, Submission, Work
+from pipeline.batches.submission import RunProgress, Submission, Work
 from pipeline.checks.dark_problems import masked_in, warn_of_wrong_darks
 from pipeline.checks.pedestal_warnings import warn_of_pedestal
 from pipeline.checks.sizing import require_memory
@@ -33,19 +32,28 @@ from pipeline.inputs.untrained_pixels import notices_of_darks, without_untrained
 from pipeline.output.ownership import sole_writer
 from pipeline.output.products import products_table
 from pipeline.output.run_attributes import run_attributes
+from pipeline.output.summary import (
+    RunTimes,
+    account_of,
+    ceilings_of,
+    nothing_done,
+    require_all_read,
+    summarised,
+    throughput_attribute,
+    with_tallest,
+)
 from pipeline.output.tables import Writing, bytes_written, write_tables
 from pipeline.preparation import BLOCK_BYTES, PreparedRun, chain_options
 from pipeline.resuming.advice import what_is_left
 from pipeline.resuming.beginning import begin_again, begin_anew, begin_where_skipped, run_of_dataset
 from pipeline.resuming.journal import journal_folder, remove_journal
 from pipeline.resuming.made_from import made_from
-from pipeline.resuming.remaining import Remaining
 from pipeline.resuming.verification import FrameComparison
 from pipeline.workers.cluster_watch import ClusterWatch, Patience
 from pipeline.workers.clusters import require_photonflow
 from pipeline.workers.deaths import DeathsByTask
 from pipeline.workers.worker_exits import WorkerExits
-from roofline import StageUse, ThroughputSummary
+from roofline import ThroughputSummary
 
 logger = logging.getLogger(__name__)
 
@@ -187,6 +195,9 @@ def _execute(
         on_step("finding clusters")
         logger.info("run %s: %d batches on %d workers into %s", run_id, len(beginning.left.to_find), workers, out)
         submitted = time.perf_counter()
+        ceilings = ceilings_of(prepared, watch.workers)
+        if on_progress is not None:
+            on_progress = with_tallest(on_progress, ceilings)
         work = Work(
             run_id=run_id,
             plan=prepared.plan,
@@ -211,21 +222,25 @@ def _execute(
             with contextlib.suppress(OSError):  # without it a run that goes on finds a little more
                 beginning.totals.save()
         counts = [count for count in record.counts if count is not None]
+        times = RunTimes(began, submitted, time.perf_counter(), time.time())
+        found = [counts[k] for k in beginning.left.to_find]
+        require_all_read(prepared, found, record.totals)
         digest = _digest(counts)
         nbytes, stored_bytes = bytes_written(out, layout, [count.n_clusters for count in counts])
         written = Writing(record.write_seconds, record.write_ended, nbytes, stored_bytes)
         write_tables(out, counts, written, layout.frame_shape, run_id=run_id)
         if options.products.names:
             write_table(out, "products", products_table(beginning.totals.products, options.products), run_id=run_id)
-        result: dict[str, Any] = {"digest": digest}
+        account = account_of(found, record.totals, ceilings, watch.workers, times)
+        result: dict[str, Any] = {"digest": digest, "throughput": throughput_attribute(account, ceilings)}
         if parameters.gain_bits:
             result["switched_values"] = sum(count.switched_values for count in counts)
         finish_dataset(out, layout, record.n_clusters, result, run_id=run_id)
         missing = tuple(count for count in counts if count.status is not FrameStatus.OK)
         if not missing:
             remove_journal(out)
-        seconds = time.perf_counter() - submitted
-    summary = _summary(counts, record, beginning.left, workers, seconds, submitted - began, parameters.gain_bits)
+        account = account_of(found, record.totals, ceilings, watch.workers, times)
+    summary = summarised(counts, found, beginning.left, account, times, parameters.gain_bits)
     warn_of_pedestal(counts, prepared, int((pedestal.noise > 0).sum()))
     return RunResult(out, summary, digest, missing, clusters_listed=layout.cluster_list)
 
@@ -245,71 +260,14 @@ def _plugin_on_workers(
         watch.let_go(exits.stop)
 
 
+def _already_complete(out: str, prepared: PreparedRun, workers: int, startup_seconds: float) -> RunResult:
+    nothing = nothing_done(prepared, workers, startup_seconds)
+    digest = zarr.open_group(out, mode="r").attrs.get("digest")
+    return RunResult(out, nothing, str(digest), was_complete=True, clusters_listed=prepared.layout.cluster_list)
+
+
 def _digest(counts: list[BatchCount]) -> str:
     whole = xxhash.xxh3_128()
     for count in counts:
         whole.update(count.digest.encode())
     return f"xxh3-128:{whole.hexdigest()}"
-
-
-def _summary(
-    counts: list[BatchCount],
-    record: RunRecord,
-    left: Remaining,
-    workers: int,
-    seconds: float,
-    startup_seconds: float,
-    gain_bits: int,
-) -> ThroughputSummary:
-    """What this run did: of batches that an earlier one had done, only how the pedestal fared counts."""
-    found = [counts[k] for k in left.to_find]
-    read_bytes = sum(count.read_bytes for count in found)
-    write_seconds = [value for value in record.write_seconds if math.isfinite(value)]
-    return ThroughputSummary(
-        frames=sum(count.batch.n_frames for count in found),
-        clusters=sum(count.n_clusters for count in found),
-        batches=len(found),
-        workers=workers,
-        seconds=seconds,
-        startup_seconds=startup_seconds,
-        stages=(
-            StageUse("read + decode", sum(count.read_seconds for count in found), read_bytes),
-            StageUse("find", sum(count.find_seconds for count in found), read_bytes),
-            StageUse("write", sum(write_seconds), record.write_bytes),
-        ),
-        movement=_largest([count.movement for count in counts]),
-        offset=_largest([count.offset.median for count in counts]),
-        pixels_off=_largest([count.offset.pixels_off for count in counts]),
-        from_darks=_largest([count.health.from_darks.median for count in counts]),
-        seldom_updated=_largest([count.health.seldom_updated for count in counts]),
-        often_firing=max((count.health.often_firing for count in counts), default=0),
-        often_blind=max((count.health.often_blind for count in counts), default=0),
-        hot=max((count.health.hot for count in counts), default=0),
-        gain_bits=gain_bits,
-        switched_values=sum(count.switched_values for count in counts),
-        frames_lost=sum(count.batch.n_frames for count in counts if count.status is not FrameStatus.OK),
-        frames_kept=sum(count.batch.n_frames for count in left.kept.values()),
-    )
-
-
-def _already_complete(out: str, prepared: PreparedRun, workers: int, startup_seconds: float) -> RunResult:
-    nothing = ThroughputSummary(
-        frames=0,
-        clusters=0,
-        batches=0,
-        workers=workers,
-        seconds=0.0,
-        startup_seconds=startup_seconds,
-        stages=(),
-        movement=math.nan,
-        offset=math.nan,
-        pixels_off=math.nan,
-        frames_kept=prepared.plan.n_frames,
-    )
-    digest = zarr.open_group(out, mode="r").attrs.get("digest")
-    return RunResult(out, nothing, str(digest), was_complete=True, clusters_listed=prepared.layout.cluster_list)
-
-
-def _largest(values: list[float]) -> float:
-    """The value of the largest size, with its sign."""
-    return max((value for value in values if math.isfinite(value)), key=abs, default=math.nan)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from roofline.throughput import StageUse, json_number
+from roofline.stage_use import StageUse, json_number
 
 Resource = Literal["storage", "core"]
 
@@ -187,9 +187,8 @@ class Account:
     def as_dict(self) -> dict[str, Any]:
         """The account as JSON-able values; what is not a number is ``None``."""
         return {
-            "stages": [
-                {
-                    "stage": bar.name,
+            "stages": {
+                bar.name: {
                     "busy_seconds": bar.seconds,
                     "nbytes": bar.use.nbytes,
                     "microseconds_a_frame": json_number(bar.use.microseconds_a_frame(self.frames)),
@@ -200,7 +199,7 @@ class Account:
                     "resource": bar.ceiling.resource,
                 }
                 for bar in self.bars
-            ],
+            },
             "binds": None if self.tallest is None else self.tallest.name,
             "bound_frames_a_second": json_number(self.bound_frames_a_second),
             "frames_a_second": json_number(self.frames_a_second),

@@ -120,6 +120,19 @@ def finder_traffic(
     )
 
 
+def finder_operations(window: tuple[int, int]) -> int:
+    """Arithmetic of one pixel of one frame: additions, multiplications, comparisons and maxima, each counted as one.
+
+    As the finder's equations have them (docs/finder.md): 8 to subtract the pedestal and to get the squared threshold,
+    11 to compare with it, 5 to update the pedestal, and for the window's sum and maximum a row of it, then the rows.
+
+    Args:
+        window: Rows and columns.
+    """
+    rows, columns = window
+    return 8 + 11 + 5 + 1 + 2 * (rows - 1 + columns - 1)
+
+
 def _loads_along(side: int, tile: int, halo: int) -> int:
     borders = range(tile, side, tile)
     return side + sum(

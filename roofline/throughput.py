@@ -1,4 +1,4 @@
-"""The throughput of a run: what was done, in how long, and how long each stage was busy."""
+"""The throughput of a run: what was done, in how long, and where the time went."""
 
 from __future__ import annotations
 
@@ -7,39 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True)
-class StageUse:
-    """What one stage of the pipeline (read, find, write) did, summed over all workers.
-
-    Args:
-        name: The stage.
-        busy_seconds: Time that workers spent in it, in s: two workers busy for 1 s are 2 s.
-        nbytes: Bytes that it produced or consumed, uncompressed.
-    """
-
-    name: str
-    busy_seconds: float
-    nbytes: int
-
-    def __add__(self, other: StageUse) -> StageUse:
-        """Both uses of the same stage together.
-
-        Raises:
-            ValueError: The other one is of another stage.
-        """
-        if other.name != self.name:
-            raise ValueError(f"stage {self.name!r} and stage {other.name!r} don't add up")
-        return StageUse(self.name, self.busy_seconds + other.busy_seconds, self.nbytes + other.nbytes)
-
-    def microseconds_a_frame(self, frames: int) -> float:
-        """Busy time of one worker for one frame, in µs; NaN without frames."""
-        return self.busy_seconds / frames * 1e6 if frames else math.nan
-
-    @property
-    def bytes_a_second(self) -> float:
-        """Throughput of one busy worker, in B/s; NaN for a stage that was never busy."""
-        return self.nbytes / self.busy_seconds if self.busy_seconds > 0 else math.nan
+from roofline.accounting import Account
+from roofline.advice import advice
+from roofline.stage_use import json_number
 
 
 @dataclass(frozen=True)
@@ -53,7 +23,7 @@ class ThroughputSummary:
         workers: Workers at the start of the run.
         seconds: From the first batch handed out to the dataset complete, in s.
         startup_seconds: Before that: starting workers, training the pedestal, in s.
-        stages: The use of each stage.
+        account: Each stage against its ceiling, and where the time went.
         movement: Signed movement of the pedestal within a batch, in noise widths: of the batch where its size is
             largest (see ``pipeline.batches.worker.pedestal_movement``); NaN without batches.
         offset: The pedestal's offset before a batch, median over pixels, in noise widths: of the batch where its size
@@ -76,7 +46,7 @@ class ThroughputSummary:
     workers: int
     seconds: float
     startup_seconds: float
-    stages: tuple[StageUse, ...]
+    account: Account
     movement: float
     offset: float
     pixels_off: float
@@ -100,26 +70,15 @@ class ThroughputSummary:
         """Mean number of clusters in a frame; NaN without frames."""
         return self.clusters / self.frames if self.frames else math.nan
 
+    @property
+    def advice(self) -> str:
+        """What binds the run and what would help, in one line."""
+        return advice(self.account)
+
     def as_dict(self) -> dict[str, Any]:
         """The summary as JSON-able values; what is not a number is ``None``."""
-        values: dict[str, Any] = {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "stages"
-        }
-        values["frames_a_second"] = self.frames_a_second
-        values["clusters_a_frame"] = self.clusters_a_frame
-        values = {name: json_number(value) for name, value in values.items()}
-        values["stages"] = {
-            stage.name: {
-                "busy_seconds": stage.busy_seconds,
-                "nbytes": stage.nbytes,
-                "microseconds_a_frame": json_number(stage.microseconds_a_frame(self.frames)),
-                "bytes_a_second": json_number(stage.bytes_a_second),
-            }
-            for stage in self.stages
-        }
-        return values
-
-
-def json_number(value: float) -> float | None:
-    """The number, or None for what JSON has no number for."""
-    return value if math.isfinite(value) else None
+        fields = (field.name for field in dataclasses.fields(self) if field.name != "account")
+        numbers = {name: getattr(self, name) for name in (*fields, "frames_a_second", "clusters_a_frame")}
+        values: dict[str, Any] = {name: json_number(value) for name, value in numbers.items()}
+        account = self.account.as_dict()
+        return values | {"stages": account.pop("stages"), "account": account, "advice": self.advice}

@@ -131,7 +131,7 @@ def _run(
                 prepared,
                 client,
                 on_step=progress.step,
-                on_progress=lambda done: progress.update(done.frames, done.clusters, done.offset),
+                on_progress=lambda done: progress.update(done.frames, done.clusters, done.offset, done.tallest),
                 began=began,
                 patience=patience,
                 should_stop=should_stop,

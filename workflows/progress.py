@@ -12,6 +12,7 @@ from typing import Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from roofline.accounting import StageBar
 from workflows.printable import printable
 
 _PLAIN_LINES = 10
@@ -74,10 +75,23 @@ class RunProgress:
         """Print a line that stays, whether progress is shown or not."""
         self._line(text)
 
-    def update(self, frames_done: int, clusters_done: int | None = None, offset: float = math.nan) -> None:
-        """Say how many frames are done, how many clusters they held, how far the pedestal was off (noise widths)."""
+    def update(
+        self,
+        frames_done: int,
+        clusters_done: int | None = None,
+        offset: float = math.nan,
+        tallest: StageBar | None = None,
+    ) -> None:
+        """Say how far the run is.
+
+        Args:
+            frames_done: How many frames are done.
+            clusters_done: How many clusters they held.
+            offset: How far the pedestal was off, in noise widths.
+            tallest: The stage in which most time went.
+        """
         before, self._frames = self._frames, frames_done
-        figures = self._figures(frames_done, clusters_done, offset)
+        figures = self._figures(frames_done, clusters_done, offset, tallest)
         self._progress.update(self._task, completed=frames_done, figures=figures)
         if self._enabled and not self._live and frames_done > before and self._is_due(before, frames_done):
             self._line(figures)
@@ -86,7 +100,7 @@ class RunProgress:
         tenth = done * _PLAIN_LINES // max(self._total, 1) > before * _PLAIN_LINES // max(self._total, 1)
         return tenth or time.monotonic() - self._last_line > _LONGEST_SILENCE
 
-    def _figures(self, frames: int, clusters: int | None, offset: float) -> str:
+    def _figures(self, frames: int, clusters: int | None, offset: float, tallest: StageBar | None) -> str:
         parts = [f"{frames:,} of {self._total:,} frames"]
         seconds = time.monotonic() - self._began
         if frames > 0 and seconds > 0:
@@ -98,6 +112,8 @@ class RunProgress:
                 parts.append(f"{clusters / seconds / 1e6:.2f} M clusters/s")
             if math.isfinite(offset):
                 parts.append(f"pedestal {offset:+.2f} σ")
+            if tallest is not None:
+                parts.append(_binds(tallest))
         return ", ".join(parts)
 
     def _line(self, text: str) -> None:
@@ -105,6 +121,12 @@ class RunProgress:
         # Where nobody can read along any more (a closed terminal) the run goes on, or ends in good order.
         with suppress(OSError):
             self._console.print(printable(text), markup=False)
+
+
+def _binds(tallest: StageBar) -> str:
+    reached, share = tallest.use.bytes_a_second, tallest.share_of_ceiling
+    of_ceiling = f", {share:.0%} of its ceiling" if math.isfinite(share) else ""
+    return f"{tallest.name} binds ({reached / 1e9:.2f} GB/s a worker{of_ceiling})"
 
 
 def duration(seconds: float) -> str:

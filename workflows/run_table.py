@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from pipeline import RunResult
 from pipeline.batches.reports import BatchCount
 from roofline import ThroughputSummary
 from workflows.printable import printable
+from workflows.stage_table import number, stage_table, time_table
 from workflows.terminal import print_table, stdout_console
 
 # Of so many skipped batches the table says what became of them.
@@ -34,7 +34,10 @@ def print_result(result: RunResult, again: str) -> None:
         return
     print_table(console, _totals(summary))
     console.print()
-    print_table(console, _stages(summary))
+    print_table(console, stage_table(summary.account))
+    console.print()
+    console.print(printable(f"binds        {summary.advice}"), markup=False)
+    print_table(console, time_table(summary.account))
     if result.skipped:
         console.print()
         _print_skipped(console, result.skipped, again)
@@ -93,40 +96,22 @@ def _totals(summary: ThroughputSummary) -> Table:
     if summary.frames_lost:
         totals.add_row("frames lost", f"{summary.frames_lost:,}", "in skipped batches")
     totals.add_row("clusters", f"{summary.clusters:,}", "")
-    totals.add_row("clusters a frame", _number(summary.clusters_a_frame, ".1f"), "")
+    totals.add_row("clusters a frame", number(summary.clusters_a_frame, ".1f"), "")
     totals.add_row(
         "seconds",
         f"{summary.seconds:.2f}",
         f"on {summary.workers} worker{'s' * (summary.workers != 1)}, after {summary.startup_seconds:.2f} to start up",
     )
-    totals.add_row("frames/s", _number(summary.frames_a_second, ",.0f"), "")
-    totals.add_row("pedestal off", _number(summary.offset, "+.3f"), "noise widths before a batch, at worst")
-    totals.add_row("pixels off", _number(summary.pixels_off, ".2%"), "by more than one noise width, at worst")
+    totals.add_row("frames/s", number(summary.frames_a_second, ",.0f"), "")
+    totals.add_row("pedestal off", number(summary.offset, "+.3f"), "noise widths before a batch, at worst")
+    totals.add_row("pixels off", number(summary.pixels_off, ".2%"), "by more than one noise width, at worst")
     if summary.from_darks != summary.offset:
-        totals.add_row("darks off", _number(summary.from_darks, "+.3f"), "noise widths, before they were moved")
-    totals.add_row("pixels starved", _number(summary.seldom_updated, ".2%"), "updated in fewer than half of the frames")
+        totals.add_row("darks off", number(summary.from_darks, "+.3f"), "noise widths, before they were moved")
+    totals.add_row("pixels starved", number(summary.seldom_updated, ".2%"), "updated in fewer than half of the frames")
     # Pixels that fire in more than 1 % of the frames are nearly all at ordinary rates: only the odd ones say something.
     totals.add_row("hot pixels", f"{summary.hot:,}", "centres in more than 1 % of the frames, unlike their neighbours")
     totals.add_row("pixels blind", f"{summary.often_blind:,}", "in more than 1 % of a batch's frames")
     if summary.gain_bits:
         totals.add_row("values switched", f"{summary.switched_values:,}", "in another gain, absent from their frame")
-    totals.add_row("pedestal moved", _number(summary.movement, "+.3f"), "noise widths within a batch, at most")
+    totals.add_row("pedestal moved", number(summary.movement, "+.3f"), "noise widths within a batch, at most")
     return totals
-
-
-def _stages(summary: ThroughputSummary) -> Table:
-    stages = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("stage", "busy seconds", "µs a frame", "GB/s a worker"):
-        stages.add_column(heading, justify="left" if heading == "stage" else "right", header_style="bold")
-    for stage in summary.stages:
-        stages.add_row(
-            stage.name,
-            f"{stage.busy_seconds:.2f}",
-            _number(stage.microseconds_a_frame(summary.frames), ".1f"),
-            _number(stage.bytes_a_second / 1e9, ".2f"),
-        )
-    return stages
-
-
-def _number(value: float, form: str) -> str:
-    return format(value, form) if math.isfinite(value) else "–"

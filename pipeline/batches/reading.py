@@ -19,10 +19,11 @@ from pipeline.faults import reading_frames
 
 
 class StageClock:
-    """Adds up the time spent in each stage, for us and for Dask's own dashboard."""
+    """Adds up the time spent in each stage, for us and for Dask's own dashboard, and the bytes of frames read."""
 
     def __init__(self) -> None:
         self.seconds = {"read": 0.0, "find": 0.0}
+        self.nbytes = 0
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -75,6 +76,7 @@ def frames_read(
             frames = buffer[: stop - start]
             with clock.stage("read"), reading_frames():
                 archive.read(start, stop, frames, use)
+                clock.nbytes += frames.nbytes
                 if digest is not None:
                     digest.add(frames)
             yield start, frames

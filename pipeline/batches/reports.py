@@ -39,6 +39,7 @@ class BatchCount:
             else empty.
         state: Digest of the pedestal after the batch, where it is kept for the next; else empty.
         switched_values: Values of unmasked pixels that were in another gain, and so absent from their frame.
+        idle_seconds: How long the worker had had nothing to do before it, since the batch that it found last, in s.
         health: What else the batch showed of its pedestal and its pixels.
     """
 
@@ -63,6 +64,7 @@ class BatchCount:
     content: str = ""
     state: str = ""
     switched_values: int = 0
+    idle_seconds: float = 0.0
     health: PedestalHealth = field(default_factory=PedestalHealth.unknown)
 
     def require_digest(self, digest: str) -> None:
@@ -101,6 +103,8 @@ class BatchWrite:
         stored_bytes: Bytes as stored.
         seconds: Time, in s.
         ended: When it had been written, in s since 1970.
+        worker: Name of the worker that wrote them.
+        minor_faults: Pages of memory that the operating system had to supply.
     """
 
     batch: int
@@ -108,3 +112,5 @@ class BatchWrite:
     stored_bytes: int
     seconds: float
     ended: float
+    worker: str
+    minor_faults: int

@@ -17,6 +17,7 @@ from frame_archive import ArchiveAddress, FrameArchive
 from pipeline.batches.chain_start import ChainOptions
 from pipeline.batches.chain_states import ChainStart, ChainStates
 from pipeline.batches.plan import Batch
+from pipeline.batches.work_clock import WorkClock
 from pipeline.faults import writing
 
 
@@ -83,6 +84,7 @@ class RunPlugin(WorkerPlugin):
             recentred(self.run.pedestal, frame, common_mode=parameters.common_mode, gain_bits=parameters.gain_bits)
         one, window = np.zeros(1, np.uint16), np.zeros((1, *self.run.layout.cluster_size), np.int32)
         self.counter().add(one, one, window)
+        self.clock = WorkClock()
 
     def counter(self) -> ProductCounter:
         """Counts the clusters of a batch."""

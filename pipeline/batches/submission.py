@@ -15,6 +15,7 @@ from pipeline.batches.chain_states import ChainStart, chain_start
 from pipeline.batches.failures import failure, reported
 from pipeline.batches.plan import Batch, BatchPlan, RowSpan, SharedChunk
 from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite
+from pipeline.batches.stage_totals import StageTotals
 from pipeline.batches.worker import (
     batch_edges,
     count_batch,
@@ -26,6 +27,8 @@ from pipeline.batches.worker import (
 from pipeline.errors import RunError, RunStoppedError
 from pipeline.workers.cluster_watch import ClusterWatch
 from pipeline.workers.deaths import DeathsByTask
+from roofline import StageUse
+from roofline.accounting import StageBar
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +79,12 @@ class RunProgress:
     batches: int
     offset: float = math.nan
     """Of the pedestal before the batch that was last found, median over pixels, in noise widths."""
+    uses: tuple[StageUse, ...] = ()
+    """What this run's stages did so far, over all workers."""
+    idle_seconds: float = 0.0
+    """How long workers had to wait for work, in s."""
+    tallest: StageBar | None = None
+    """The stage in which most time went, against its ceiling."""
 
 
 class RunRecord:
@@ -86,7 +95,7 @@ class RunRecord:
         write_seconds: Of each batch, how long its own rows and the chunks that begin with them took to be written;
             NaN where nothing was written by this run.
         write_ended: When that had been done, in s since 1970; NaN likewise.
-        write_bytes: Uncompressed bytes that this run wrote.
+        totals: What the stages of this run did.
         n_clusters: Clusters in all batches known so far.
     """
 
@@ -95,7 +104,7 @@ class RunRecord:
         self.counts: list[BatchCount | None] = [work.kept.get(k) for k in range(n)] if work.kept else [None] * n
         self.write_seconds = [math.nan] * n
         self.write_ended = [math.nan] * n
-        self.write_bytes = 0
+        self.totals = StageTotals()
         self.n_clusters = sum(count.n_clusters for count in work.kept.values())
         self.frames_found = sum(count.batch.n_frames for count in work.kept.values())
         self.batches_found = len(work.kept)
@@ -243,7 +252,7 @@ class Submission:
         self._record.write_seconds[write.batch] = write.seconds + (0.0 if math.isnan(before) else before)
         # `max` of a NaN and a number is whichever comes first.
         self._record.write_ended[write.batch] = max(write.ended, self._record.write_ended[write.batch])
-        self._record.write_bytes += write.nbytes
+        self._record.totals.add_write(write)
         if step == "write":
             self._unwritten_bytes.pop(write.batch, None)
         self._on_oldest(self._oldest_unwritten(), self._record.counts)
@@ -269,6 +278,7 @@ class Submission:
         if report.products is not None:
             self._on_products(index, report.products)
         self._record.counts[index] = count
+        self._record.totals.add_count(count)
         self._skipping.discard(index)
         if (found := self._finding.pop(index, None)) is not None:
             if self._work.cluster_list:
@@ -291,7 +301,13 @@ class Submission:
         record = self._record
         self._on_progress(
             RunProgress(
-                record.frames_found, self._plan.n_frames, record.n_clusters, record.batches_found, count.offset.median
+                record.frames_found,
+                self._plan.n_frames,
+                record.n_clusters,
+                record.batches_found,
+                count.offset.median,
+                record.totals.uses(),
+                record.totals.idle_seconds,
             )
         )
 

@@ -15,7 +15,6 @@ simply repeated.
 from __future__ import annotations
 
 import math
-import resource
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,7 +38,8 @@ from pipeline.batches.pedestal_health import PedestalHealth
 from pipeline.batches.plan import Batch, RowSpan
 from pipeline.batches.reading import FrameDigest, StageClock, frames_read
 from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite
-from pipeline.batches.run_plugin import plugin_of
+from pipeline.batches.run_plugin import RunPlugin, plugin_of
+from pipeline.batches.work_clock import minor_faults
 from pipeline.faults import reading_frames, writing
 
 
@@ -66,8 +66,13 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         start: The earlier batch whose pedestal it starts from; None starts it from the trained pedestal.
     """
     plugin = plugin_of(run_id)
+    with plugin.clock.at_work():
+        return _find(plugin, batch, start)
+
+
+def _find(plugin: RunPlugin, batch: Batch, start: ChainStart | None) -> _Found:
     archive, run = plugin.archive, plugin.run
-    began, faults = time.time(), _minor_faults()
+    began, faults, idle_seconds = time.time(), minor_faults(), plugin.clock.take_idle_seconds()
     clock, use = StageClock(), ReadUse()
     pedestal = plugin.start_of(start)
     parameters = run.parameters
@@ -119,10 +124,10 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         ended=time.time(),
         read_seconds=clock.seconds["read"],
         decode_seconds=math.nan if use.together_seconds else use.decode_seconds,
-        read_bytes=(batch.stop - first_read) * archive.frame_nbytes,
+        read_bytes=clock.nbytes,
         stored_bytes=archive.stored_bytes(first_read, batch.stop) if use.together_seconds else use.stored_bytes,
         find_seconds=clock.seconds["find"],
-        minor_faults=_minor_faults() - faults,
+        minor_faults=minor_faults() - faults,
         movement=movement,
         offset=before,
         health=health,
@@ -131,6 +136,7 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         content="" if content is None else content.hexdigest(archive, batch),
         state=state,
         switched_values=int(activity.switched.sum(dtype=np.int64)),
+        idle_seconds=idle_seconds,
     )
     return _Found(clusters, clusters_in_frame, count, None if counter is None else counter.products.narrowed())
 
@@ -139,9 +145,10 @@ def count_batch(run_id: str, found: _Found) -> BatchReport:
     """Write what the dataset holds for each frame of a batch, and report the batch."""
     plugin = plugin_of(run_id)
     batch = found.count.batch
-    with reading_frames():
-        frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
-    plugin.write_frames(batch, found.clusters_in_frame, frame_numbers, FrameStatus.OK)
+    with plugin.clock.at_work():
+        with reading_frames():
+            frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
+        plugin.write_frames(batch, found.clusters_in_frame, frame_numbers, FrameStatus.OK)
     return BatchReport(found.count, found.products)
 
 
@@ -254,10 +261,11 @@ def _rows(found: _Found, span: RowSpan, start: int, stop: int, step: int) -> Ite
 
 
 def _write(run_id: str, batch: int, first_row: int, parts: Iterator[ClusterRows]) -> BatchWrite:
-    writer = plugin_of(run_id).writer
-    begin = time.perf_counter()
+    plugin = plugin_of(run_id)
+    writer = plugin.writer
+    begin, faults = time.perf_counter(), minor_faults()
     nbytes = stored_bytes = 0
-    with context_meter.meter("write"), writing(writer.location):
+    with plugin.clock.at_work(), context_meter.meter("write"), writing(writer.location):
         for rows in parts:
             if len(rows):
                 signal = rows.signal.astype(writer.layout.signal_dtype, copy=False)
@@ -265,9 +273,6 @@ def _write(run_id: str, batch: int, first_row: int, parts: Iterator[ClusterRows]
                 nbytes += written.raw
                 stored_bytes += written.stored
                 first_row += len(rows)
-    return BatchWrite(batch, nbytes, stored_bytes, time.perf_counter() - begin, time.time())
-
-
-def _minor_faults() -> int:
-    """Minor page faults of this thread so far; where threads are not told apart, of the process."""
-    return resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_minflt
+    seconds = time.perf_counter() - begin
+    worker = str(get_worker().name)
+    return BatchWrite(batch, nbytes, stored_bytes, seconds, time.time(), worker, minor_faults() - faults)

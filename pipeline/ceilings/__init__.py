@@ -2,6 +2,7 @@
 
 from pipeline.ceilings.kept import keep_ceilings, kept_ceilings
 from pipeline.ceilings.measured import Ceilings, MeasuredCeiling, Spread
-from pipeline.ceilings.measuring import Subject, measure_ceilings
+from pipeline.ceilings.measuring import measure_ceilings
+from pipeline.ceilings.subject import Subject
 
 __all__ = ["Ceilings", "MeasuredCeiling", "Spread", "Subject", "keep_ceilings", "kept_ceilings", "measure_ceilings"]

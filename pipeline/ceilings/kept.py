@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 def kept_ceilings() -> Ceilings | None:
     """What was measured on this machine as it is now; None if nothing was, or hardware or versions have changed."""
+    if not _folder().exists():
+        return None  # without asking a driver, which may take a second
     here = machine()
     try:
         kept = Ceilings.from_json(json.loads(_file(here).read_text()))
@@ -42,6 +44,9 @@ def keep_ceilings(ceilings: Ceilings) -> Path | None:
 
 
 def _file(here: Mapping[str, str]) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256(json.dumps(here, sort_keys=True).encode()).hexdigest()[:16]
-    return cache / "photonflow" / f"ceilings-{digest}.json"
+    return _folder() / f"ceilings-{digest}.json"
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "photonflow"

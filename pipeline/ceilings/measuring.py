@@ -6,16 +6,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from cluster_store import DatasetLayout
-from finder import Clusters, FinderParameters, Pedestal, open_finder
-from frame_archive import FrameArchive, ReadUse
+from finder import Clusters, Pedestal, open_finder
+from frame_archive import FrameArchive
 from pipeline.ceilings.arithmetic import Arithmetic, Memory
 from pipeline.ceilings.codecs import CODECS, Codec, Decode, Write
 from pipeline.ceilings.crew import WINDOW_SECONDS, Crew, Work
@@ -23,6 +19,7 @@ from pipeline.ceilings.machine import cores, machine, storage_of
 from pipeline.ceilings.measured import Ceilings, MeasuredCeiling
 from pipeline.ceilings.page_faults import FirstTouch
 from pipeline.ceilings.storage import StillCachedError, read_rate
+from pipeline.ceilings.subject import Subject
 
 MEASURED_BYTES = 256 << 20
 """So many bytes of the archive are read, at most."""
@@ -30,54 +27,6 @@ MEASURED_BYTES = 256 << 20
 PAGE_FAULTS = "page faults"
 
 GPU_CEILINGS = ("H2D, pinned", "H2D, pageable", "D2H, pinned", "H2D and D2H at once", "device memory", "GPU float32")
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The archive whose ceilings are wanted, and the dataset that would be made of it.
-
-    Args:
-        archive: The archive.
-        layout: Of the dataset.
-        out: Where the dataset lies, or would; nothing is written but a folder beside it, for some seconds.
-        parameters: What finds the clusters that are written.
-        pixel_mask: NeXus bits (y, x), or None.
-    """
-
-    archive: FrameArchive
-    layout: DatasetLayout
-    out: str
-    parameters: FinderParameters
-    pixel_mask: npt.NDArray[np.uint32] | None = None
-
-    @cached_property
-    def decode(self) -> str:
-        """The name of the ceiling on decoding this archive: archives of the same layout share it.
-
-        Where zarr reads and decodes, it is one on both together, from the page cache.
-        """
-        frames = self.archive.frames
-        chunk = "×".join(map(str, frames.shards or frames.chunks))
-        stages = "decode" if self.reads_apart else "read + decode"
-        return f"{stages} {self.archive.dtype} {chunk} {_codecs(frames.metadata.to_dict())}"
-
-    @cached_property
-    def reads_apart(self) -> bool:
-        """Whether the archive says how long its files were read and how long they were decoded."""
-        archive, use = self.archive, ReadUse()
-        first = np.empty((1, *archive.frame_shape), archive.dtype)
-        archive.read(0, 1, first, use)
-        return not use.together_seconds
-
-    @property
-    def write(self) -> str:
-        """The name of the ceiling on encoding and writing such a dataset at such a place."""
-        window = "×".join(map(str, self.layout.cluster_size))
-        return f"write {self.layout.signal_dtype} {window} to {storage_of(self.out)}"
-
-    def read(self, *, cold: bool) -> str:
-        """The name of the ceiling on reading files where the archive lies."""
-        return f"read {'cold' if cold else 'warm'} {storage_of(self.archive.address.path)}"
 
 
 @dataclass(frozen=True)
@@ -132,21 +81,6 @@ def measure_ceilings(
     return Ceilings(machine(), measured, {ceiling.name: ceiling for ceiling in found})
 
 
-def _codecs(metadata: dict[str, Any]) -> str:
-    """The codecs of an array with what decides how fast they decode: ``blosc-lz4-bitshuffle+crc32c``."""
-    codecs = metadata["codecs"] if metadata["zarr_format"] == 3 else [metadata["compressor"] or {"id": "uncompressed"}]
-    return "+".join(map(_codec, codecs))
-
-
-def _codec(codec: Any) -> str:
-    about = codec if isinstance(codec, dict) else codec.get_config()
-    settings = about.get("configuration", {}) if "name" in about else about
-    if inner := settings.get("codecs"):
-        return f"shards of {'×'.join(map(str, settings['chunk_shape']))} {'+'.join(map(_codec, inner))}"
-    parts = (about.get("name") or about["id"], settings.get("cname"), settings.get("shuffle"))
-    return "-".join(str(getattr(part, "value", part)) for part in parts if part is not None)
-
-
 def _place(subject: Subject | None) -> str | None:
     if subject is None:
         return None
@@ -163,10 +97,10 @@ def _of_the_machine() -> Iterator[_Wanted]:
 
 def _of_a_run(subject: Subject, folder: str) -> Iterator[_Wanted]:
     archive, layout = subject.archive, subject.layout
-    stop = _frames_measured(archive)
+    stop, apart = _frames_measured(archive), subject.reads_apart()
     yield _Wanted(
-        subject.decode,
-        "the archive's own chunks" + ("" if subject.reads_apart else ", from the page cache"),
+        subject.decode(apart=apart),
+        "the archive's own chunks" + ("" if apart else ", from the page cache"),
         "B/s",
         Decode(archive.address, stop),
     )
@@ -174,7 +108,7 @@ def _of_a_run(subject: Subject, folder: str) -> Iterator[_Wanted]:
         what = "a chunk in memory, bitshuffled" if codec != "uncompressed" else "a chunk in memory, copied"
         yield _Wanted(f"decode {codec}", what, "B/s", Codec(archive.address, codec), one_core_only=True)
     yield _Wanted(
-        subject.write,
+        subject.write(),
         "the dataset's own chunks, encoded and written",
         "B/s",
         Write(folder, layout, _some_clusters(subject)),

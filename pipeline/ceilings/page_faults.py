@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import resource
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.batches.work_clock import minor_faults
 from pipeline.ceilings.crew import Done
 
 TOUCHED_BYTES = 16 << 20
@@ -50,8 +50,3 @@ def _touch(memory: npt.NDArray[np.uint8]) -> float:
     begin = time.perf_counter()
     memory[:: mmap.PAGESIZE] = 1
     return time.perf_counter() - begin
-
-
-def minor_faults() -> int:
-    """Minor page faults of this thread so far; where threads are not told apart, of the process."""
-    return resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_minflt

@@ -110,6 +110,9 @@ def _batches(counts: Sequence[BatchCount], written: Writing) -> Table:
                 [c.decode_seconds for c in counts], "f8", long_name="decode, which is in read_seconds too", units="s"
             ),
             "find_seconds": _column([c.find_seconds for c in counts], "f8", long_name="find", units="s"),
+            "idle_seconds": _column(
+                [c.idle_seconds for c in counts], "f8", long_name="its worker had nothing to do before it", units="s"
+            ),
             "write_seconds": _column(written.seconds, "f8", long_name="encode and write", units="s"),
             "read_bytes": _column([c.read_bytes for c in counts], "u8", long_name="decoded frames", units="byte"),
             "stored_bytes": _column([c.stored_bytes for c in counts], "u8", long_name="files read", units="byte"),

@@ -50,14 +50,14 @@ def test_everything_is_measured_or_said_not_to_be_and_nothing_is_left_behind(mak
     assert sorted(tmp_path.iterdir()) == before
     assert found.machine == machine()
     expected = {"memory copy", "memory triad", "float32", "int32", "page faults", "decode lz4", "decode zstd"}
-    expected |= {"decode uncompressed", subject.decode, subject.write, subject.read(cold=False)}
+    expected |= {"decode uncompressed", subject.decode(apart=True), subject.write(), subject.read(cold=False)}
     assert expected <= found.ceilings.keys()
     for name in expected:
         assert found[name].missing is None
         assert found[name].one_core.median > 0, name
         assert found[name].one_core.lowest <= found[name].one_core.median <= found[name].one_core.highest
-    assert found[subject.decode].all_cores.median > 0
-    assert {"reading", subject.decode, "page faults"} <= set(steps)
+    assert found[subject.decode(apart=True)].all_cores.median > 0
+    assert {"reading", subject.decode(apart=True), "page faults"} <= set(steps)
     for name in GPU_CEILINGS:
         assert found[name].rate is None
         assert found[name].missing.startswith("not measured")
@@ -65,14 +65,19 @@ def test_everything_is_measured_or_said_not_to_be_and_nothing_is_left_behind(mak
 
 def test_a_decode_ceiling_is_named_after_what_decides_its_speed(make_archive, tmp_path):
     blosc = make_archive(name="a.zarr")
-    assert subject_of(blosc.path, blosc.out).decode.startswith("decode uint16 20×20×30 bytes+blosc-lz4-bitshuffle")
+    assert (
+        subject_of(blosc.path, blosc.out)
+        .decode(apart=True)
+        .startswith("decode uint16 20×20×30 bytes+blosc-lz4-bitshuffle")
+    )
     archive = zarr.open_group(blosc.path)["frames"]
     path = str(tmp_path / "gzip.zarr")
     group = zarr.create_group(path)
     group.create_array("frames", data=archive[:], chunks=(10, 20, 30), compressors=[zarr.codecs.GzipCodec(level=1)])
     together = subject_of(path, str(tmp_path / "out.zarr"))
-    assert together.decode == "read + decode uint16 10×20×30 bytes+gzip"
-    assert not together.reads_apart
+    assert together.decode(apart=False) == "read + decode uint16 10×20×30 bytes+gzip"
+    assert not together.reads_apart()
+    assert subject_of(blosc.path, blosc.out).reads_apart()
 
 
 def test_files_in_memory_are_never_read_cold(tmp_path):

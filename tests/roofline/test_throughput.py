@@ -8,6 +8,12 @@ import math
 import pytest
 
 from roofline import StageUse, ThroughputSummary
+from roofline.accounting import StageCeiling, account
+
+
+def account_of(*uses, frames=4000, seconds=0.5):
+    ceilings = [StageCeiling(use.name, None) for use in uses]
+    return account(uses, ceilings, workers=2, frames=frames, seconds=seconds, idle_at_end=(0.0, 0.0))
 
 
 def summary(**changes):
@@ -18,7 +24,7 @@ def summary(**changes):
         "workers": 2,
         "seconds": 0.5,
         "startup_seconds": 2.0,
-        "stages": (StageUse("read + decode", 0.4, 1_280_000_000), StageUse("find", 0.2, 1_280_000_000)),
+        "account": account_of(StageUse("read + decode", 0.4, 1_280_000_000), StageUse("find", 0.2, 1_280_000_000)),
         "movement": 0.01,
         "offset": -0.02,
         "pixels_off": 0.001,
@@ -27,7 +33,7 @@ def summary(**changes):
 
 
 def test_busy_time_and_bytes_give_time_a_frame_and_rate():
-    read = summary().stages[0]
+    read = summary().account.bars[0].use
     assert read.microseconds_a_frame(4000) == pytest.approx(100)
     assert read.bytes_a_second == pytest.approx(3.2e9)
 
@@ -39,11 +45,19 @@ def test_stages_of_the_same_name_add_up_and_others_do_not():
 
 
 def test_a_summary_is_valid_json_with_null_for_what_is_not_a_number():
-    empty = summary(frames=0, clusters=0, seconds=0.0, movement=math.nan, stages=(StageUse("find", 0.0, 0),))
+    empty = summary(
+        frames=0,
+        clusters=0,
+        seconds=0.0,
+        movement=math.nan,
+        account=account_of(StageUse("find", 0.0, 0), frames=0, seconds=0.0),
+    )
     values = json.loads(json.dumps(empty.as_dict(), allow_nan=False))
     assert values["movement"] is None
     assert values["clusters_a_frame"] is None
     assert values["stages"]["find"]["bytes_a_second"] is None
+    assert values["account"]["binds"] is None
+    assert values["advice"] == "nothing was done, so nothing binds"
 
 
 def test_rates_are_of_the_whole_run():

@@ -42,7 +42,9 @@ def test_a_run_prints_one_table_and_how_to_open_the_dataset(python_m, archive):
     for said in (
         "clusters a frame",
         "frames/s",
-        "read + decode",
+        "decode ",
+        "binds   ",
+        "page faults",
         "find",
         "write",
         "pedestal moved",
@@ -70,7 +72,7 @@ def test_json_is_alone_on_stdout_and_no_progress_is_silent(python_m, archive):
     assert summary["frames"] == 30
     assert summary["clusters"] == clusters.sizes["cluster"]
     assert summary["digest"] == clusters.attrs["digest"]
-    assert set(summary["stages"]) == {"read + decode", "find", "write"}
+    assert set(summary["stages"]) == {"read", "decode", "find", "write"}
     assert summary["stages"]["find"]["nbytes"] == 30 * 12 * 10 * 2
 
 

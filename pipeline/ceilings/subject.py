@@ -1,0 +1,79 @@
+"""What ceilings are wanted of: an archive, and the dataset that would be made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cluster_store import DatasetLayout
+from finder import FinderParameters
+from frame_archive import FrameArchive, ReadUse
+from pipeline.ceilings.machine import storage_of
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The archive whose ceilings are wanted, and the dataset that would be made of it.
+
+    Args:
+        archive: The archive.
+        layout: Of the dataset.
+        out: Where the dataset lies, or would; nothing is written but a folder beside it, for some seconds.
+        parameters: What finds the clusters that are written.
+        pixel_mask: NeXus bits (y, x), or None.
+    """
+
+    archive: FrameArchive
+    layout: DatasetLayout
+    out: str
+    parameters: FinderParameters
+    pixel_mask: npt.NDArray[np.uint32] | None = None
+
+    def decode(self, *, apart: bool) -> str:
+        """The name of the ceiling on decoding this archive: archives of the same layout share it.
+
+        Args:
+            apart: False where zarr reads and decodes: then it is one on both together, from the page cache.
+        """
+        frames = self.archive.frames
+        chunk = "×".join(map(str, frames.shards or frames.chunks))
+        stages = "decode" if apart else "read + decode"
+        return f"{stages} {self.archive.dtype} {chunk} {_codecs(frames.metadata.to_dict())}"
+
+    def reads_apart(self) -> bool:
+        """Whether the archive says how long its files were read and how long they were decoded: a frame is read.
+
+        Raises:
+            ArchiveError: It can't be read.
+        """
+        archive, use = self.archive, ReadUse()
+        first = np.empty((1, *archive.frame_shape), archive.dtype)
+        archive.read(0, 1, first, use)
+        return not use.together_seconds
+
+    def write(self) -> str:
+        """The name of the ceiling on encoding and writing such a dataset at such a place."""
+        window = "×".join(map(str, self.layout.cluster_size))
+        return f"write {self.layout.signal_dtype} {window} to {storage_of(self.out)}"
+
+    def read(self, *, cold: bool) -> str:
+        """The name of the ceiling on reading files where the archive lies."""
+        return f"read {'cold' if cold else 'warm'} {storage_of(self.archive.address.path)}"
+
+
+def _codecs(metadata: dict[str, Any]) -> str:
+    """The codecs of an array with what decides how fast they decode: ``blosc-lz4-bitshuffle+crc32c``."""
+    codecs = metadata["codecs"] if metadata["zarr_format"] == 3 else [metadata["compressor"] or {"id": "uncompressed"}]
+    return "+".join(map(_codec, codecs))
+
+
+def _codec(codec: Any) -> str:
+    about = codec if isinstance(codec, dict) else codec.get_config()
+    settings = about.get("configuration", {}) if "name" in about else about
+    if inner := settings.get("codecs"):
+        return f"shards of {'×'.join(map(str, settings['chunk_shape']))} {'+'.join(map(_codec, inner))}"
+    parts = (about.get("name") or about["id"], settings.get("cname"), settings.get("shuffle"))
+    return "-".join(str(getattr(part, "value", part)) for part in parts if part is not None)

@@ -1,0 +1,174 @@
+"""The summary of a run: what was done, each stage against its ceiling, and where the time went."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cluster_store import FrameStatus
+from pipeline.batches.reports import BatchCount
+from pipeline.batches.stage_totals import StageTotals
+from pipeline.batches.submission import RunProgress
+from pipeline.ceilings.kept import kept_ceilings
+from pipeline.ceilings.of_stages import RunCeilings, all_here
+from pipeline.ceilings.subject import Subject
+from pipeline.errors import RunError
+from pipeline.preparation import BLOCK_BYTES, PreparedRun, chain_options
+from pipeline.resuming.remaining import Remaining
+from roofline import ThroughputSummary
+from roofline.accounting import Account, PageFaults, StageBar, account
+from roofline.advice import advice
+
+Workers = Mapping[str, Mapping[str, Any]]
+"""What the scheduler says of each worker, by address."""
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """When a run came to what.
+
+    Args:
+        began: ``time.perf_counter()`` when the user's wait began.
+        submitted: When the first batch was handed out.
+        done: When the last batch had been written.
+        done_at: The same, in s since 1970, to be compared with what workers say.
+    """
+
+    began: float
+    submitted: float
+    done: float
+    done_at: float
+
+
+def ceilings_of(prepared: PreparedRun, workers: Workers) -> RunCeilings:
+    """What the stages of a run are compared with: what was measured on this machine, if the workers are on it."""
+    subject = Subject(prepared.archive, prepared.layout, prepared.out, prepared.options.parameters, prepared.pixel_mask)
+    measured = kept_ceilings() if all_here(workers) else None
+    return RunCeilings(measured, subject, _threads(workers), max(1, BLOCK_BYTES // prepared.archive.frame_nbytes))
+
+
+def with_tallest(on_progress: Callable[[RunProgress], None], ceilings: RunCeilings) -> Callable[[RunProgress], None]:
+    """Tell with the progress of a run the stage in which most time went so far, against its ceiling."""
+
+    def told(progress: RunProgress) -> None:
+        use = max(progress.uses, key=lambda use: use.busy_seconds, default=None)
+        if use is not None and use.busy_seconds > 0:
+            progress = replace(progress, tallest=StageBar(use, ceilings.of([use])[0]))
+        on_progress(progress)
+
+    return told
+
+
+def require_all_read(prepared: PreparedRun, found: Sequence[BatchCount], totals: StageTotals) -> None:
+    """Make sure that the bytes that the workers read are those that the archive has for the frames found.
+
+    That the clusters add up is checked where the dataset is finished.
+
+    Raises:
+        RunError: They aren't.
+    """
+    chains = chain_options(prepared)
+    frames = sum(count.batch.stop - chains.first_of(count.batch) for count in found if count.status is FrameStatus.OK)
+    if (expected := frames * prepared.archive.frame_nbytes) != totals.read_bytes:
+        raise RunError(
+            f"a fault in photonflow: the workers read {totals.read_bytes} bytes of frames where "
+            f"{prepared.archive.address.path} has {expected}"
+        )
+
+
+def account_of(
+    found: Sequence[BatchCount], totals: StageTotals, ceilings: RunCeilings, workers: Workers, times: RunTimes
+) -> Account:
+    """Where the time of a run went, up to now.
+
+    Of a worker with several threads it is known only when the last of them had ended its work.
+    """
+    now, uses = time.perf_counter(), totals.uses()
+    seconds = times.done - times.submitted
+    idle_at_end = [
+        times.done_at - totals.last_ended.get(str(worker["name"]), times.done_at - seconds)
+        for worker in workers.values()
+        for _ in range(worker["nthreads"])
+    ]
+    return account(
+        uses,
+        ceilings.of(uses),
+        workers=ceilings.workers,
+        frames=sum(count.batch.n_frames for count in found if count.status is FrameStatus.OK),
+        seconds=now - times.submitted,
+        idle_at_end=idle_at_end,
+        startup_seconds=times.submitted - times.began,
+        finishing_seconds=now - times.done,
+        faults=PageFaults(totals.minor_faults, ceilings.seconds_a_fault),
+        clusters=sum(count.n_clusters for count in found),
+    )
+
+
+def throughput_attribute(account: Account, ceilings: RunCeilings) -> str:
+    """What a dataset keeps of the account, and of the ceilings it was made with, as JSON."""
+    measured = None if ceilings.measured is None else ceilings.measured.as_json()
+    return json.dumps({"advice": advice(account), **account.as_dict(), "ceilings": measured}, allow_nan=False)
+
+
+def summarised(
+    counts: Sequence[BatchCount],
+    found: Sequence[BatchCount],
+    left: Remaining,
+    account: Account,
+    times: RunTimes,
+    gain_bits: int = 0,
+) -> ThroughputSummary:
+    """What this run did: of batches that an earlier one had done, only how the pedestal fared counts."""
+    return ThroughputSummary(
+        frames=sum(count.batch.n_frames for count in found),
+        clusters=account.clusters,
+        batches=len(found),
+        workers=account.workers,
+        seconds=account.seconds,
+        startup_seconds=times.submitted - times.began,
+        account=account,
+        movement=_largest([count.movement for count in counts]),
+        offset=_largest([count.offset.median for count in counts]),
+        pixels_off=_largest([count.offset.pixels_off for count in counts]),
+        from_darks=_largest([count.health.from_darks.median for count in counts]),
+        seldom_updated=_largest([count.health.seldom_updated for count in counts]),
+        often_firing=max((count.health.often_firing for count in counts), default=0),
+        often_blind=max((count.health.often_blind for count in counts), default=0),
+        hot=max((count.health.hot for count in counts), default=0),
+        gain_bits=gain_bits,
+        switched_values=sum(count.switched_values for count in counts),
+        frames_lost=sum(count.batch.n_frames for count in counts if count.status is not FrameStatus.OK),
+        frames_kept=sum(count.batch.n_frames for count in left.kept.values()),
+    )
+
+
+def nothing_done(prepared: PreparedRun, workers: int, startup_seconds: float) -> ThroughputSummary:
+    """The summary of a run that found its dataset complete."""
+    return ThroughputSummary(
+        frames=0,
+        clusters=0,
+        batches=0,
+        workers=workers,
+        seconds=0.0,
+        startup_seconds=startup_seconds,
+        account=account(
+            (), (), workers=workers, frames=0, seconds=0.0, idle_at_end=(), startup_seconds=startup_seconds
+        ),
+        movement=math.nan,
+        offset=math.nan,
+        pixels_off=math.nan,
+        frames_kept=prepared.plan.n_frames,
+    )
+
+
+def _threads(workers: Workers) -> int:
+    return sum(int(worker["nthreads"]) for worker in workers.values())
+
+
+def _largest(values: Sequence[float]) -> float:
+    """The value of the largest size, with its sign."""
+    return max((value for value in values if math.isfinite(value)), key=abs, default=math.nan)
