@@ -11,7 +11,8 @@ from cluster_store import DatasetLayout
 from finder import FinderParameters
 from frame_archive import ArchiveAddress
 from pipeline.arithmetic_rates import arithmetic_rates
-from pipeline.ceilings import Subject, keep_ceilings, measure_ceilings
+from pipeline.ceilings import Subject, keep_ceilings
+from pipeline.ceilings.measuring import measure_ceilings
 from pipeline.preparation import default_output
 from roofline.machines import GPUS
 from workflows.ceilings_table import print_ceilings

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+PAGE_FAULTS = "page faults"
+"""The ceiling whose rate is that of first touches of memory."""
+
 
 @dataclass(frozen=True)
 class Spread:

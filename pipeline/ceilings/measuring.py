@@ -16,15 +16,13 @@ from pipeline.ceilings.arithmetic import Arithmetic, Memory
 from pipeline.ceilings.codecs import CODECS, Codec, Decode, Write
 from pipeline.ceilings.crew import WINDOW_SECONDS, Crew, Work
 from pipeline.ceilings.machine import cores, machine, storage_of
-from pipeline.ceilings.measured import Ceilings, MeasuredCeiling
+from pipeline.ceilings.measured import PAGE_FAULTS, Ceilings, MeasuredCeiling
 from pipeline.ceilings.page_faults import FirstTouch
 from pipeline.ceilings.storage import StillCachedError, read_rate
 from pipeline.ceilings.subject import Subject
 
 MEASURED_BYTES = 256 << 20
 """So many bytes of the archive are read, at most."""
-
-PAGE_FAULTS = "page faults"
 
 GPU_CEILINGS = ("H2D, pinned", "H2D, pageable", "D2H, pinned", "H2D and D2H at once", "device memory", "GPU float32")
 

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from pipeline.ceilings.machine import cache_bytes
-from pipeline.ceilings.measured import Ceilings
-from pipeline.ceilings.measuring import PAGE_FAULTS
+from pipeline.ceilings.measured import PAGE_FAULTS, Ceilings
 from pipeline.ceilings.subject import Subject
 from roofline import Ceiling, StageUse, binding
 from roofline.accounting import StageCeiling
