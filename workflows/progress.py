@@ -91,7 +91,9 @@ class RunProgress:
             tallest: The stage in which most time went.
         """
         before, self._frames = self._frames, frames_done
-        figures = self._figures(frames_done, clusters_done, offset, tallest)
+        figures = self._figures(frames_done, clusters_done, offset)
+        if tallest is not None:
+            figures += f", {_binds(tallest)}"
         self._progress.update(self._task, completed=frames_done, figures=figures)
         if self._enabled and not self._live and frames_done > before and self._is_due(before, frames_done):
             self._line(figures)
@@ -100,7 +102,7 @@ class RunProgress:
         tenth = done * _PLAIN_LINES // max(self._total, 1) > before * _PLAIN_LINES // max(self._total, 1)
         return tenth or time.monotonic() - self._last_line > _LONGEST_SILENCE
 
-    def _figures(self, frames: int, clusters: int | None, offset: float, tallest: StageBar | None) -> str:
+    def _figures(self, frames: int, clusters: int | None, offset: float) -> str:
         parts = [f"{frames:,} of {self._total:,} frames"]
         seconds = time.monotonic() - self._began
         if frames > 0 and seconds > 0:
@@ -112,8 +114,6 @@ class RunProgress:
                 parts.append(f"{clusters / seconds / 1e6:.2f} M clusters/s")
             if math.isfinite(offset):
                 parts.append(f"pedestal {offset:+.2f} σ")
-            if tallest is not None:
-                parts.append(_binds(tallest))
         return ", ".join(parts)
 
     def _line(self, text: str) -> None:
