@@ -5,7 +5,7 @@ from frame_archive.archive import DEFAULT_BLOCK_NBYTES, ArchiveAddress, FrameArc
 from frame_archive.creation import ArchiveWriter, Compression, create_archive
 from frame_archive.errors import ArchiveError
 from frame_archive.opening import FRAME_DTYPES
-from frame_archive.planes import find_plane
+from frame_archive.planes import find_column, find_plane
 from frame_archive.read_use import ReadUse
 from frame_archive.stored_array import MissingChunks
 from frame_archive.zarr_exit import end_zarr_thread_at_exit
@@ -21,6 +21,7 @@ __all__ = [
     "MissingChunks",
     "ReadUse",
     "create_archive",
+    "find_column",
     "find_plane",
     "local_path",
 ]

@@ -111,8 +111,8 @@ class ArchiveWriter:
             raise ArchiveError(f"{self.path} holds no array {name}")
         return array.read_new(start, stop)
 
-    def shorten(self, name: str, length: int) -> None:
-        """Leave the first `length` rows of the array `name`; what lies behind them is removed.
+    def set_length(self, name: str, length: int) -> None:
+        """Give the array `name` so many rows: those behind them are removed, those that are new are to be written.
 
         Raises:
             ArchiveError: the file system refuses.
@@ -151,8 +151,9 @@ class ArchiveWriter:
         dimension_names: Sequence[str],
         attrs: Mapping[str, Any] | None = None,
         fill_value: Any = 0,
+        overwrite: bool = False,
     ) -> None:
-        """Add an array in the archive's codecs, to be filled by `write`.
+        """Add an array in the archive's codecs, to be filled by `write`; `overwrite` replaces one of that name.
 
         Raises:
             ArchiveError: the file system refuses.
@@ -168,6 +169,7 @@ class ArchiveWriter:
                 dimension_names=list(dimension_names),
                 attributes=dict(attrs or {}),
                 fill_value=fill_value,
+                overwrite=overwrite,
                 config={"write_empty_chunks": True},
             )
         except OSError as error:

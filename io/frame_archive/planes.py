@@ -1,8 +1,11 @@
-"""Planes (y, x) in Zarr stores of anybody's: a mask or a pedestal that is given beside an archive."""
+"""Planes (y, x) and columns (frame) in Zarr stores of anybody's: a mask or a pedestal, what is known of each frame."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
 
 from frame_archive.opening import open_array, root_node
 from frame_archive.stored_array import MissingChunks, StoredArray
@@ -32,3 +35,13 @@ def find_plane(
         if array is not None:
             return array
     return None
+
+
+def find_column(path: Path, name: str, length: int) -> npt.NDArray[Any] | None:
+    """Return the values of the array `name`, (frame), of the Zarr store at `path`; None if there is none so long.
+
+    Raises:
+        ArchiveError: it is damaged.
+    """
+    array = open_array(path, name, "error")
+    return None if array is None or array.array.shape != (length,) else array.read_new(0, length)

@@ -78,6 +78,8 @@ def open_source(path: Path, name: str | None = None, options: SourceOptions | No
 def _open(path: Path, name: str | None, options: SourceOptions) -> OpenedSource:
     if path.is_dir():
         return open_zarr_store(path, name)
+    if path.exists() and not path.is_file():
+        raise SourceError(f"{path} is no file but a pipe or a device, which is not read: store what it gives in a file")
     try:
         with path.open("rb") as file:
             first = file.read(_FIRST_BYTES)

@@ -15,6 +15,7 @@ from frame_formats.source import OpenedSource, SourceFacts, SourceFile
 if TYPE_CHECKING:
     from frame_formats.opening import SourceOptions
 
+_ROUGHER = 8
 PixelMap = npt.NDArray[np.integer[Any]]
 
 
@@ -48,7 +49,25 @@ def open_stream(path: Path, options: SourceOptions) -> OpenedSource:
     frames = PlainFrames(
         path, there, shape, options.dtype, options.file_header_nbytes, options.header_nbytes, pixel_map
     )
-    return OpenedSource(frames, SourceFacts("stream", files=(SourceFile(path, there),), ended_early=ended_early))
+    problems = _byte_order(path, frames, options.dtype) if there else ()
+    files = (SourceFile(path, there),)
+    return OpenedSource(frames, SourceFacts("stream", files=files, ended_early=ended_early, problems=problems))
+
+
+def _byte_order(path: Path, frames: PlainFrames, dtype: np.dtype[Any]) -> tuple[str, ...]:
+    """A sentence if the first frame would be much smoother in the other byte order."""
+    if dtype.kind not in "iu" or dtype.itemsize == 1:
+        return ()
+    first = np.empty((1, *frames.frame_shape), frames.dtype)
+    frames.read(0, 1, first)
+    rough, swapped = (float(np.abs(np.diff(each.astype(np.float64))).mean()) for each in (first, first.byteswap()))
+    if rough <= _ROUGHER * swapped or not np.isfinite(rough):
+        return ()
+    other = dtype.newbyteorder("S").str
+    return (
+        f"{path} looks as if it were in the other byte order: neighbouring pixels differ much less with "
+        f"--dtype '{other}'",
+    )
 
 
 def pixel_map_of(given: str) -> PixelMap:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from frame_archive import ArchiveError, FrameArchive
+from frame_archive import ArchiveError, FrameArchive, find_column
 from frame_formats.errors import SourceError
 from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrame
 
@@ -31,13 +32,36 @@ def open_zarr_store(path: Path, name: str | None) -> OpenedSource:
         numbers = archive.frame_numbers(0, archive.n_frames) if "frame_number" in archive.stored_arrays else None
         dark = _Stored(archive, "dark", archive.n_dark) if archive.n_dark else None
         mask = archive.pixel_mask
+        columns = _columns(archive) if archive.frames.path else {}
     except ArchiveError as error:
         raise SourceError(str(error)) from error
     attrs = {key: value for key, value in archive.attrs.items() if key not in _OF_THE_STORE}
     frames = _Stored(archive, "frames", archive.n_frames)
+    status = columns.pop("frame_status", None)
     files = (SourceFile(path, archive.n_frames),)
-    facts = SourceFacts("Zarr", attrs=attrs, frame_numbers=numbers, pixel_mask=mask, files=files, dark=dark)
+    facts = SourceFacts(
+        "Zarr",
+        attrs=attrs,
+        frame_numbers=numbers,
+        frame_status=status,
+        columns=columns,
+        pixel_mask=mask,
+        files=files,
+        dark=dark,
+    )
     return OpenedSource(frames, facts)
+
+
+def _columns(archive: FrameArchive) -> dict[str, npt.NDArray[Any]]:
+    """What an archive of ours knows of each frame."""
+    place = Path(archive.address.path)
+    parent = archive.frames.path.rpartition("/")[0]
+    found = {}
+    for name in ("frame_status", "timestamp", "bunch_id"):
+        stored = find_column(place, f"{parent}/{name}".strip("/"), archive.n_frames)
+        if stored is not None:
+            found[name] = stored
+    return found
 
 
 class _Stored(FrameSource):

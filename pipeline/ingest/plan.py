@@ -111,6 +111,13 @@ class IngestPlan:
             yield from self._parts("dark", self.dark, 0)
         yield from self._parts("frames", self.gathered.frames, self.n_dark_first)
 
+    @property
+    def n_parts(self) -> int:
+        """How many parts there are."""
+        n_frames = self.gathered.frames.n_frames - self.n_dark_first
+        parts = -(-n_frames // self._frames_per_part(self.gathered.frames))
+        return parts if self.dark is None else parts + -(-self.n_dark // self._frames_per_part(self.dark))
+
     def _parts(self, kind: Kind, source: FrameSource, first: int) -> Iterator[Part]:
         step = self._frames_per_part(source)
         n = source.n_frames - first

@@ -58,8 +58,8 @@ class IngestOptions:
     def __post_init__(self) -> None:
         if self.store_as is not None and self.store_as not in FRAME_DTYPES:
             raise ValueError(f"--store-as {self.store_as}: an archive holds {', '.join(FRAME_DTYPES)}")
-        if self.gain_bits is not None and not 0 <= self.gain_bits <= 4:
-            raise ValueError(f"--gain-bits {self.gain_bits}: a detector has none to four")
+        if self.gain_bits is not None and not 0 <= self.gain_bits <= 8:
+            raise ValueError(f"--gain-bits {self.gain_bits}: a detector has none to eight")
         if self.frames_per_chunk is not None and self.frames_per_chunk < 1:
             raise ValueError(f"--frames-per-chunk {self.frames_per_chunk}: a chunk has at least one frame")
 

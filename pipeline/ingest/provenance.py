@@ -16,9 +16,9 @@ _MOST_FILES = 1000
 _LONGEST, _MOST_FACTS = 500, 200
 
 
-def of_unfinished(plan: IngestPlan, command: str) -> dict[str, Any]:
-    """Attributes of an archive that is being written."""
-    return {**plan.attrs, "ingest": {"status": "running", "plan": plan.digest, "command": command}}
+def of_unfinished(plan: IngestPlan, command: str, begun: bool) -> dict[str, Any]:
+    """Attributes of an archive that is being written; `begun` if all but its frames is there."""
+    return {**plan.attrs, "ingest": {"status": "running", "plan": plan.digest if begun else None, "command": command}}
 
 
 def of_finished(

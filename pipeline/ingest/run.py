@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from distributed import Client, Future, KilledWorker, as_completed
 
-from frame_archive import ArchiveError, ArchiveWriter, create_archive
+from frame_archive import ArchiveError, ArchiveWriter, create_archive, local_path
 from pipeline.errors import ResumeError, RunError
 from pipeline.ingest.plan import IngestPlan, Part, Verify
 from pipeline.ingest.provenance import of_finished, of_unfinished
@@ -92,10 +93,12 @@ def ingest(
         RunError: A worker died, or no frame at all can be read.
     """
     began = time.monotonic()
+    require_place(out, plan, resume=resume, overwrite=overwrite)
     writer = _resumed(plan, out) if resume and os.path.lexists(out) else None
     goes_on = writer is not None
     if writer is None:
-        writer = _created(plan, out, overwrite, command)
+        # What is there to be resumed, and was broken off before the first frame, is of no use.
+        writer = _created(plan, out, overwrite or resume, command)
     written = _Written(plan)
     on_step("going on" if goes_on else "writing")
     _Parts(plan, writer, client, verify, goes_on, written, on_progress).run()
@@ -114,13 +117,36 @@ def ingest(
     )
 
 
+def require_place(
+    out: str | os.PathLike[str], plan: IngestPlan | None, *, resume: bool = False, overwrite: bool = False
+) -> None:
+    """Check that the archive may be written where it is wanted.
+
+    Args:
+        out: Where.
+        plan: What it is made of; None if that is not known yet.
+        resume: What is there goes on.
+        overwrite: What is there is replaced.
+
+    Raises:
+        ArchiveError: Something is there already, or one of the sources lies there.
+    """
+    place = Path(local_path(os.fspath(out))).absolute()
+    if os.path.lexists(place) and not (resume or overwrite):
+        raise ArchiveError(f"{place} exists already: choose another name, go on with --resume, or use --overwrite")
+    sources = [] if plan is None else [*(str(file.path) for file in plan.gathered.files), *plan.dark_files]
+    for source in sources:
+        if place.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
+            raise ArchiveError(f"{place} is what the archive would be made of ({source}): give it another name")
+
+
 def _created(plan: IngestPlan, out: str | os.PathLike[str], overwrite: bool, command: str) -> ArchiveWriter:
     writer = create_archive(
         out,
         plan.shape,
         plan.dtype,
         plan.n_dark,
-        attrs=of_unfinished(plan, command),
+        attrs=of_unfinished(plan, command, begun=False),
         pixel_mask=plan.pixel_mask,
         frames_per_chunk=plan.frames_per_chunk,
         overwrite=overwrite,
@@ -131,10 +157,13 @@ def _created(plan: IngestPlan, out: str | os.PathLike[str], overwrite: bool, com
     for name, values in plan.columns().items():
         attrs = _COLUMN_ATTRS.get(name) or plan.gathered.column_attrs.get(name, {})
         _add_column(writer, name, values, attrs)
+    # From here on a run can go on with what is there.
+    writer.set_attrs(of_unfinished(plan, command, begun=True))
     return writer
 
 
-def _resumed(plan: IngestPlan, out: str | os.PathLike[str]) -> ArchiveWriter:
+def _resumed(plan: IngestPlan, out: str | os.PathLike[str]) -> ArchiveWriter | None:
+    """The archive that an earlier run has begun; None if that did not come as far as the first frame."""
     try:
         writer = ArchiveWriter.open(out)
     except ArchiveError as error:
@@ -145,16 +174,26 @@ def _resumed(plan: IngestPlan, out: str | os.PathLike[str]) -> ArchiveWriter:
         raise ResumeError(f"{writer.path} is complete: there is nothing to go on with; --overwrite makes it anew")
     if state.get("status") != "running":
         raise ResumeError(f"{writer.path} was not made by ingest: choose another name, or replace it with --overwrite")
+    if state.get("plan") is None:
+        return None
     if state.get("plan") != plan.digest:
         raise ResumeError(
             f"{writer.path} was begun from other sources or with other options, or the sources have changed since: "
             "begin anew with --overwrite"
         )
+    # A run that ended in the middle of shortening them.
+    for name, length in (("frames", plan.shape[0]), ("dark", plan.n_dark)):
+        if length:
+            writer.set_length(name, length)
+    for name, values in plan.columns().items():
+        _add_column(writer, name, values, _COLUMN_ATTRS.get(name) or plan.gathered.column_attrs.get(name, {}))
     return dataclasses.replace(writer, compression=plan.compression)
 
 
 def _add_column(writer: ArchiveWriter, name: str, values: npt.NDArray[Any], attrs: Mapping[str, Any]) -> None:
-    writer.add_array(name, values.shape, values.dtype, (min(len(values), _ROWS_OF_COLUMNS),), ("frame",), attrs)
+    chunks = (min(len(values), _ROWS_OF_COLUMNS),)
+    # An earlier run may have come as far as this.
+    writer.add_array(name, values.shape, values.dtype, chunks, ("frame",), attrs, overwrite=True)
     for start in range(0, len(values), _ROWS_OF_COLUMNS):
         writer.write(name, start, values[start : start + _ROWS_OF_COLUMNS])
 
@@ -197,7 +236,7 @@ class _Written:
             part = next(part for part in plan.parts() if part.kind == kind and part.start <= length <= part.stop)
             names = [kind] if kind == "dark" else [kind, *plan.columns()]
             for each in names:
-                writer.shorten(each, length)
+                writer.set_length(each, length)
             self.digests[kind] = self.digests[kind][:length]
             if part.start < length:
                 rest = Part(part.kind, part.start, length, part.source.cut(0, length - part.start))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -60,6 +62,26 @@ def test_a_stream_that_is_cut_short_or_described_wrongly_says_so(tmp_path, frame
     assert "or its frames are not 12×10 uint16 with 0 bytes before" in opened.facts.ended_early
 
 
+@pytest.mark.parametrize("dtype", ["<u2", ">u2"])
+def test_a_stream_in_the_other_byte_order_is_told(tmp_path, dtype):
+    frames = np.random.default_rng(0).normal(1000, 5, (3, 12, 10)).astype(dtype)
+    (tmp_path / "a.raw").write_bytes(frames.tobytes())
+    right = open_source(tmp_path / "a.raw", None, SourceOptions((12, 10), np.dtype(dtype)))
+    assert right.facts.problems == ()
+    other = np.dtype(dtype).newbyteorder("S")
+    wrong = open_source(tmp_path / "a.raw", None, SourceOptions((12, 10), other))
+    assert wrong.facts.problems == (
+        f"{tmp_path}/a.raw looks as if it were in the other byte order: neighbouring pixels differ much less with "
+        f"--dtype '{dtype}'",
+    )
+
+
+def test_pipes_and_devices_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npy")
+    with pytest.raises(SourceError, match=r"pipe\.npy is no file but a pipe or a device"):
+        open_source(tmp_path / "pipe.npy")
+
+
 def test_archives_are_sources_with_darks_mask_numbers_and_attributes(tmp_path, frames, read):
     mask = np.zeros((12, 10), np.uint32)
     mask[2, 3] = 4
@@ -67,6 +89,9 @@ def test_archives_are_sources_with_darks_mask_numbers_and_attributes(tmp_path, f
         tmp_path / "a.zarr", frames.shape, frames.dtype, n_dark=7, pixel_mask=mask, frames_per_chunk=3,
         frame_numbers=np.arange(50, 57), attrs={"exposure_s": 0.5},
     )  # fmt: skip
+    for name, values in (("frame_status", np.arange(7, dtype=np.uint8)), ("timestamp", np.arange(7) * 10)):
+        writer.add_array(name, (7,), values.dtype, (7,), ("frame",))
+        writer.write(name, 0, values)
     writer.write_frames(0, frames)
     writer.write_dark(0, frames[::-1])
     assert files_meant([str(tmp_path / "a.zarr")]) == [(tmp_path / "a.zarr", None)]
@@ -76,6 +101,8 @@ def test_archives_are_sources_with_darks_mask_numbers_and_attributes(tmp_path, f
     np.testing.assert_array_equal(gathered.pixel_mask, mask)
     assert gathered.frame_numbers.tolist() == list(range(50, 57))
     assert gathered.attrs == {"exposure_s": 0.5}
+    assert gathered.frame_status.tolist() == list(range(7))
+    assert gathered.columns["timestamp"].tolist() == [0, 10, 20, 30, 40, 50, 60]
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

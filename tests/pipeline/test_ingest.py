@@ -178,6 +178,31 @@ def test_what_was_broken_off_goes_on_with_what_is_there(make, frames, tmp_path):
     assert len(set(zarr.open_array(tmp_path / "a.zarr" / "frame_digest", mode="r")[:].tolist())) == 53
 
 
+def test_a_run_that_ended_before_its_first_frame_or_while_it_shortened_goes_on_too(make, frames, tmp_path):
+    path = saved(tmp_path / "f.npy", frames)
+    break_off(make, path)
+    writer = ArchiveWriter.open(tmp_path / "a.zarr")
+    state = writer.attrs()["ingest"]
+    writer.set_length("frames", 17)
+    writer.add_array("frame_digest", (3,), np.uint64, (3,), ("frame",))
+    make(path, resume=True)
+    np.testing.assert_array_equal(FrameArchive.open(tmp_path / "a.zarr").frames[:], frames)
+    writer.set_attrs({"ingest": {**state, "plan": None}})
+    assert make(path, resume=True).n_found == 0
+    np.testing.assert_array_equal(FrameArchive.open(tmp_path / "a.zarr").frames[:], frames)
+
+
+def test_an_archive_is_never_overwritten_by_what_is_made_of_it(make, frames, tmp_path):
+    make(saved(tmp_path / "f.npy", frames))
+    for options in ({}, {"dark": (str(tmp_path / "a.zarr"),)}):
+        source = tmp_path / ("f.npy" if options else "a.zarr")
+        with pytest.raises(ArchiveError, match=r"a\.zarr is what the archive would be made of"):
+            make(source, overwrite=True, **options)
+    np.testing.assert_array_equal(FrameArchive.open(tmp_path / "a.zarr").frames[:], frames)
+    make(tmp_path / "a.zarr", out="b.zarr", frames_per_chunk=3, compression="none")
+    np.testing.assert_array_equal(FrameArchive.open(tmp_path / "b.zarr").frames[:], frames)
+
+
 def test_what_was_made_of_something_else_does_not_go_on(make, frames, tmp_path):
     path = saved(tmp_path / "f.npy", frames)
     break_off(make, path)

@@ -63,6 +63,8 @@ def test_a_source_that_ends_early_ends_with_code_3_and_json_says_what_there_is(p
         (["f.npy", "a.zarr", "--dark", "first:30"], 1, "there are only 30 frames, and some have to be left"),
         (["f.npy", "a.zarr", "--dark", "first:x"], 1, "give first:N with a number of frames, or files"),
         (["f.npy", "a.zarr", "--mask", "other.npy"], 1, "and the frames of f.npy are (12, 10)"),
+        (["f.npy", "f.npy"], 1, "f.npy exists already: choose another name"),
+        (["f.npy", "f.npy", "--overwrite"], 1, "f.npy is what the archive would be made of (f.npy)"),
         (["f.npy", "a.zarr", "--store-as", "float32"], 2, "is not one of 'uint8'"),
         (["s.dat", "a.zarr"], 1, "say what they are: --shape ROWSxCOLUMNS --dtype uint16"),
         (["s.dat", "a.zarr", "--shape", "12x10", "--dtype", "u17"], 2, "give one such as uint16"),

@@ -1,0 +1,133 @@
+"""How fast ingest is, against a plain copy of the same bytes.
+
+    python benchmarks/ingest_speed.py --frames 2000 --json benchmarks/results/ingest_speed.json
+
+Frames of 400×400 uint16, Gaussian noise of 5 ADU, lie in one NPY file, which the system keeps in memory if it can. A
+plain copy (one process, 16 MB at a time) and ingests take turns, so that what else the machine does meets all alike;
+workers are started beforehand. Reported are the median and the quartiles of GB/s (decoded bytes by wall time), and GB
+by second of CPU time of all processes that take part, which other people's work disturbs less. Nothing is forced to
+disk: both leave that to the system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from pipeline import ClusterConfig, open_cluster
+from pipeline.ingest.planning import IngestOptions, plan_ingest
+from pipeline.ingest.run import ingest
+from pipeline.output.provenance import cpu_model, versions
+
+GOAL_OF_COPY, GOAL_GB_PER_CORE = 0.7, 0.5
+BUFFER = 16 << 20
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and its children so far."""
+    own = psutil.Process()
+    times = [process.cpu_times() for process in (own, *own.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
+
+
+def measured(action: Callable[[], object], nbytes: int) -> tuple[float, float]:
+    """GB/s by wall time, and GB by second of CPU time."""
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    action()
+    return nbytes / (time.perf_counter() - wall) / 1e9, nbytes / max(cpu_seconds() - cpu, 1e-9) / 1e9
+
+
+def copy(source: Path, target: Path) -> None:
+    """A plain copy, without the help that some file systems give."""
+    with source.open("rb") as read, target.open("wb") as write:
+        shutil.copyfileobj(read, write, BUFFER)
+    target.unlink()
+
+
+def main() -> None:
+    """Measure, and print or write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--frames", type=int, default=2000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="Where the files go; a temporary folder by default.")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+        folder = Path(name)
+        source = folder / "frames.npy"
+        noise = np.random.default_rng(0).normal(1000, 5, (200, 400, 400)).astype(np.uint16)
+        np.save(source, np.resize(noise, (arguments.frames, 400, 400)))
+        figures = measure(source, folder, arguments.repeats)
+    figures |= {
+        "frames": arguments.frames,
+        "repeats": arguments.repeats,
+        "cpu": cpu_model(),
+        "cores": psutil.cpu_count(),
+        "load_at_end": psutil.getloadavg(),
+        "system": platform.platform(),
+        "versions": versions(),
+    }
+    text = json.dumps(figures, indent=1)
+    print(text)
+    if arguments.json is not None:
+        arguments.json.write_text(text + "\n")
+
+
+def measure(source: Path, folder: Path, repeats: int) -> dict[str, Any]:
+    """Take turns between the copy and each kind of ingest."""
+    nbytes = source.stat().st_size
+    runs: dict[str, list[tuple[float, float]]] = {}
+
+    def note(name: str, action: Callable[[], object]) -> None:
+        runs.setdefault(name, []).append(measured(action, nbytes))
+
+    with open_cluster(ClusterConfig(workers=1)) as one, open_cluster(ClusterConfig(workers=2)) as two:
+        for turn in range(repeats + 1):
+            note("copy", lambda: copy(source, folder / "copy.npy"))
+            for n_workers, client in ((1, one), (2, two)):
+                for compression in ("none", "lz4"):
+                    out = folder / "a.zarr"
+                    plan = plan_ingest([str(source)], IngestOptions(compression=compression))
+                    note(f"ingest, {compression}, {n_workers} workers", lambda: ingest(plan, out, client))  # noqa: B023
+                    shutil.rmtree(out)
+            if turn == 0:  # Imports, and pages that are not there yet.
+                runs.clear()
+    summary = {name: _summary(values) for name, values in runs.items()}
+    of_copy = [mine[0] / copied[0] for mine, copied in zip(runs["ingest, none, 2 workers"], runs["copy"], strict=True)]
+    return {
+        "runs": summary,
+        "uncompressed_by_copy": {
+            "wall, 2 workers": statistics.median(of_copy),
+            "cpu, 1 worker": summary["ingest, none, 1 workers"]["GB_per_cpu_s"] / summary["copy"]["GB_per_cpu_s"],
+            "goal": GOAL_OF_COPY,
+        },
+        "default_codec_GB_per_core_s": {
+            "by CPU time, 1 worker": summary["ingest, lz4, 1 workers"]["GB_per_cpu_s"],
+            "goal": GOAL_GB_PER_CORE,
+        },
+    }
+
+
+def _summary(values: list[tuple[float, float]]) -> dict[str, Any]:
+    wall = [value for value, _ in values]
+    quartiles = statistics.quantiles(wall, n=4) if len(wall) > 1 else wall * 3
+    return {
+        "GB_per_s": statistics.median(wall),
+        "quartiles": [quartiles[0], quartiles[2]],
+        "GB_per_cpu_s": statistics.median(value for _, value in values),
+    }
+
+
+if __name__ == "__main__":
+    main()
