@@ -20,6 +20,7 @@ from finder.kernel_types import (
     Kernel,
     Planes,
     Scratch,
+    ScratchWithGain,
 )
 from finder.pedestal import Pedestal
 
@@ -54,19 +55,19 @@ def planes_of(
     )
 
 
-def scratch_of(image: Image, kernel: Kernel) -> Scratch:
+def scratch_of(image: Image, kernel: Kernel) -> Scratch | ScratchWithGain:
     """Working memory, all zeros."""
     carried = (kernel.rows - 1) * image.padded
     ring = RING_ROWS * image.ring_stride
-    return Scratch(
+    scratch = Scratch(
         values=_aligned(ring, np.float32),
         differences=_aligned(ring, np.float32),
         row_sums=_aligned(carried, np.float32),
         row_maxima=_aligned(carried, np.float32),
         positions=_aligned(TILE_ROWS * image.cols + WORD, np.int64),
         last_row=_aligned(4 * image.padded, np.uint8),
-        in_gain=_aligned(ring // 8 if kernel.gain_bits else 0, np.uint8),
     )
+    return ScratchWithGain(*scratch, in_gain=_aligned(ring // 8, np.uint8)) if kernel.gain_bits else scratch
 
 
 def counters_of(image: Image) -> Counters:

@@ -91,7 +91,22 @@ class Scratch(NamedTuple):
         row_maxima: float32, likewise their maxima.
         positions: int64, row · 2³² + column of the tile's clusters.
         last_row: uint8, a copy of the last row of the last frame, with room to read on.
-        in_gain: uint8, a bit a float of `values`: set where the pixel is in gain 0; of no length without gain bits.
+    """
+
+    values: Any
+    differences: Any
+    row_sums: Any
+    row_maxima: Any
+    positions: Any
+    last_row: Any
+
+
+class ScratchWithGain(NamedTuple):
+    """A `Scratch` for words with gain bits; without them the kernel is not even handed the bits.
+
+    Attributes:
+        values, differences, row_sums, row_maxima, positions, last_row: as in `Scratch`.
+        in_gain: uint8, a bit a float of `values`: set where the pixel is in gain 0.
     """
 
     values: Any

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from finder.bad_pixels import BITS, FEWEST_DARKS, KINDS, BadPixelThresholds, DarkFigures, bad_pixels, mask_of
+from finder.dark_clip import sample_of
 from finder.pixel_mask import masked_pixels
 from frame_archive import FrameArchive
 from frame_archive.mask_files import require_room, write_mask
@@ -27,7 +28,7 @@ _WORDS = {
     "dead": "without noise",
     "cold": "mean more than {hot:g} widths below its neighbours'",
     "hot": "mean more than {hot:g} widths above its neighbours'",
-    "noisy": "noise more than {noisy:g} widths above its neighbours', or in another gain in over 1 % of the darks",
+    "noisy": "noise more than {noisy:g} widths above theirs, or far off in {far:.1%} more of the darks",
     "flickering": "keeps its level from dark to dark, by more than {flickering:g} widths",
 }
 
@@ -55,7 +56,7 @@ class BadPixels:
 
 
 def find_bad_pixels(archive: FrameArchive, thresholds: BadPixelThresholds) -> BadPixels:
-    """Read all darks once, block by block.
+    """Read some of the darks, then all of them block by block.
 
     Raises:
         ValueError: There are too few.
@@ -67,7 +68,8 @@ def find_bad_pixels(archive: FrameArchive, thresholds: BadPixelThresholds) -> Ba
             "judge single pixels: leave out --bad-pixels, or give an archive with darks"
         )
     masked = None if archive.pixel_mask is None else masked_pixels(archive.pixel_mask, archive.frame_shape)
-    figures = DarkFigures.of(_darks(archive), archive.gain_bits)
+    sample = np.concatenate([archive.read_dark(i, i + 1) for i in sample_of(archive.n_dark)])
+    figures = DarkFigures.of(sample, _darks(archive), archive.gain_bits)
     return BadPixels(figures, bad_pixels(figures, thresholds, masked), thresholds, masked)
 
 
@@ -128,14 +130,21 @@ def require_room_for_mask(path: str, archive: str, overwrite: bool) -> None:
 
 
 def _mark(figure: Figure, found: BadPixels) -> None:
+    """Markers of each kind, over a map that is grey so that they are seen."""
+    from matplotlib import colormaps
+    from matplotlib.patheffects import withStroke
+
     axes = figure.axes[0]
+    axes.images[0].set_cmap(colormaps["gray"].with_extremes(bad="lightsteelblue"))
     for kind in KINDS:
         rows, columns = np.nonzero(found.kinds[kind])
         if len(rows):
-            shown: dict[str, Any] = (
-                {"color": _COLOURS[kind]} if kind == "dead" else {"facecolors": "none", "edgecolors": _COLOURS[kind]}
-            )
-            axes.scatter(columns, rows, s=36, marker=_MARKERS[kind], label=f"{kind}: {len(rows):,}", **shown)
+            colour = "color" if kind == "dead" else "edgecolors"
+            shown: dict[str, Any] = {colour: _COLOURS[kind], "s": 60, "marker": _MARKERS[kind], "linewidths": 1.6}
+            if kind != "dead":
+                shown["facecolors"] = "none"
+            halo = [withStroke(linewidth=3.2, foreground="white")]
+            axes.scatter(columns, rows, label=f"{kind}: {len(rows):,}", path_effects=halo, **shown)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(KINDS), frameon=False, fontsize=8)
 

@@ -55,6 +55,13 @@ from workflows.pictures import require_matplotlib
     help="Likewise how far darks that follow each other are alike.",
 )
 @click.option(
+    "--far",
+    default=0.01,
+    show_default=True,
+    metavar="SHARE",
+    help="Likewise the share of darks in which it may be far off, or in another gain, more often than they.",
+)
+@click.option(
     "--tile",
     callback=size,
     default="64x64",
@@ -74,6 +81,7 @@ def command(
     hot: float,
     noisy: float,
     flickering: float,
+    far: float,
     tile: tuple[int, int],
     overwrite: bool,
     frames_path: str | None,
@@ -97,7 +105,8 @@ def command(
         require_matplotlib()
         if Path(str(place)).resolve().is_relative_to(Path(path).resolve()):
             raise ValueError(f"{place} lies inside {path}, where nothing foreign may lie: choose another folder")
-    wanted = None if mask is None else _WantedMask(mask, BadPixelThresholds(hot, noisy, flickering, tile), overwrite)
+    thresholds = BadPixelThresholds(hot, noisy, flickering, far, tile)
+    wanted = None if mask is None else _WantedMask(mask, thresholds, overwrite)
     page = _inspect(path, frames_path, folder, noise_folder, wanted)
     if as_json:
         click.echo(json.dumps(page.as_json(), indent=2, default=str))

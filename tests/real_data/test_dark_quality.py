@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from astropy.io import fits
 
+from finder import DarkSums, Pedestal
+from finder.dark_clip import kept_range
 from finder.dark_quality import DarkBlock, DarkQuality, mean_and_noise, quality_of_darks
 from finder.noise_of_frames import noise_of_frames
 
@@ -87,3 +89,14 @@ def test_a_step_and_another_gain_of_a_jungfrau_are_seen(jungfrau):
 def test_frames_with_the_photons_of_iron_55_are_seen_as_such_when_they_are_taken_for_darks(ccd):
     assert judged(ccd).outliers > 0.5
     assert noise_ratio(ccd, ccd)[0] < 0.75
+
+
+def test_a_clip_takes_the_photons_of_iron_55_out_of_frames_that_are_taken_for_darks(ccd):
+    with_photons, clipped = Pedestal.from_dark(ccd), Pedestal.from_dark(ccd, clip=5)
+    # The lower values, which no photon raises, say the same.
+    noise = float(np.median(noise_of_frames(ccd.reshape(len(ccd), -1)).noise))
+    assert np.median(with_photons.noise) > 4 * noise
+    assert np.median(clipped.noise) == pytest.approx(noise, rel=0.05)
+    assert np.median(clipped.mean) == pytest.approx(float(np.median(ccd)), abs=1)
+    share = DarkSums.of(ccd, within=kept_range(ccd, 5)).clipped.sum() / ccd.size
+    assert 0.003 < share < 0.02

@@ -12,6 +12,7 @@ import pytest
 
 from cluster_store import read_pedestal
 from finder import FinderParameters, Pedestal, open_finder, rounded
+from finder.bad_pixels import DarkFigures, bad_pixels
 from frame_archive import create_archive
 from pipeline import StalePedestalWarning, process
 
@@ -43,9 +44,12 @@ def _write_archive(path: Path, frames: np.ndarray, **creation) -> Path:
     return path
 
 
-def _assert_equals_reference(clusters, frames, pedestal, batch_size, mask=None, cluster_size=(3, 3)) -> None:
+def _assert_equals_reference(
+    clusters, frames, pedestal, batch_size, mask=None, cluster_size=(3, 3), gain_bits=0
+) -> None:
     """Every array of the dataset equals what the reference finds batch by batch, the type included."""
-    find = open_finder("reference", FinderParameters(cluster_size=cluster_size), frames.shape[1:], mask).find
+    parameters = FinderParameters(cluster_size=cluster_size, gain_bits=gain_bits)
+    find = open_finder("reference", parameters, frames.shape[1:], mask).find
     found = [(k, find(frames[k : k + batch_size], pedestal)) for k in range(0, len(frames), batch_size)]
     expected = {
         "n_clusters": [batch.n_clusters for _, batch in found],
@@ -140,3 +144,44 @@ def test_dead_and_saturated_pixels_and_gain_bits_give_the_clusters_of_the_refere
     around = np.lib.stride_tricks.sliding_window_view(np.pad(dead, 1), (3, 3))[y, x]
     assert around.any()
     assert (signal[around] == 0).all()
+
+
+def test_switched_pixels_of_real_frames_are_in_no_cluster(client, tmp_path):
+    frames = np.load(_require(GAIN_BITS), allow_pickle=False)
+    switched = (frames >> 14) != 0
+    assert [np.bincount((frame >> 14).ravel(), minlength=4).tolist() for frame in frames] == [
+        [523_681, 151, 0, 456],
+        [523_676, 156, 0, 456],
+    ]
+    dead = (frames == 0).all(axis=0)
+    attrs = {"detector": "Jungfrau"}
+    archive = _write_archive(tmp_path / "j.zarr", frames, frames_per_chunk=1, pixel_mask=dead, attrs=attrs)
+    typical = float(np.median(frames))
+    spread = 1.4826 * float(np.median(np.abs(frames - typical)))
+    planes = np.full(frames.shape[1:], typical), np.full(frames.shape[1:], spread)
+    pedestal = Pedestal.from_mean_and_noise(*planes)
+    # Two frames, each a batch.
+    clusters = process(archive, tmp_path / "out.zarr", client=client, pedestal=pedestal, batch_size=1)
+    _assert_equals_reference(clusters, frames, pedestal, 1, mask=dead, gain_bits=2)
+    assert clusters.attrs["gain_bits"] == 2
+    assert clusters.attrs["switched_values"] == switched.sum() == 1219
+    frame, y, x = (clusters[name].to_numpy() for name in ("frame_index", "y", "x"))
+    assert len(frame) > 0
+    assert not switched[frame, y, x].any()
+    # No word with gain bits, 16 384 at least, is in any signal; taken for values they were.
+    signal = clusters.signal.to_numpy()
+    assert signal.max() < (1 << 14) - typical
+    around = np.pad(switched, ((0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(around, (3, 3), axis=(1, 2))[frame, y, x]
+    assert windows.any()
+    assert (signal[windows] == 0).all()
+
+
+def test_bad_pixels_of_a_real_detector_are_found_in_ten_darks(raw):
+    frames = raw["pixels"]
+    found = bad_pixels(DarkFigures.of(frames, [frames], gain_bits=2))
+    n_found = {kind: int(there.sum()) for kind, there in found.items()}
+    assert n_found == {"dead": 2, "cold": 2, "hot": 6, "noisy": 1, "flickering": 0}
+    stuck = frames[:, found["dead"]]
+    assert (stuck == stuck[0]).all()
+    assert frames[:, found["hot"]].mean() > 1.5 * np.median(frames)

@@ -9,6 +9,7 @@ import pytest
 import zarr
 
 from finder.bad_pixels import BadPixelThresholds, DarkFigures, bad_pixels, mask_of
+from finder.dark_clip import sample_of
 from frame_archive import create_archive
 from pipeline import RunOptions, prepare
 
@@ -47,7 +48,7 @@ def make_archive(tmp_path):
 def test_each_kind_of_bad_pixel_is_found_by_its_neighbours_and_nothing_else_is():
     dark = darks()
     dark[::50, *SWITCHING] |= 1 << 14
-    figures = DarkFigures.of(np.array_split(dark, 7), gain_bits=2)
+    figures = DarkFigures.of(dark[sample_of(400)], np.array_split(dark, 7), gain_bits=2)
     found = bad_pixels(figures, BadPixelThresholds(tile=(24, 35)))
     where = {kind: [tuple(pixel) for pixel in np.argwhere(there).tolist()] for kind, there in found.items()}
     assert where == {
@@ -64,8 +65,8 @@ def test_each_kind_of_bad_pixel_is_found_by_its_neighbours_and_nothing_else_is()
 
 def test_blocks_and_their_sizes_do_not_matter():
     dark = darks(60)
-    whole, parts = DarkFigures.of([dark]), DarkFigures.of(np.array_split(dark, 13))
-    for name in ("mean", "noise", "persistence", "n_values"):
+    whole, parts = DarkFigures.of(dark, [dark]), DarkFigures.of(dark, np.array_split(dark, 13))
+    for name in ("mean", "noise", "persistence", "far"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
     values = dark[:, 8, 8].astype(float)
     expected = 1 - (np.diff(values) ** 2).sum() / (2 * 59 * values.var())
@@ -75,7 +76,15 @@ def test_blocks_and_their_sizes_do_not_matter():
 def test_good_darks_have_no_bad_pixel_however_few_they_are():
     for n in (10, 30, 300):
         dark = np.random.default_rng(n).normal(3000, 18, (n, 64, 64)).round().astype(np.uint16)
-        assert not mask_of(bad_pixels(DarkFigures.of([dark]))).any()
+        assert not mask_of(bad_pixels(DarkFigures.of(dark[:64], [dark]))).any()
+
+
+def test_photons_among_the_darks_make_no_bad_pixel():
+    rng = np.random.default_rng(7)
+    for share in (0.0002, 0.02):
+        dark = rng.normal(3000, 18, (400, 64, 64)) + (rng.random((400, 64, 64)) < share) * 800
+        figures = DarkFigures.of(dark[:64].astype(np.uint16), [dark.astype(np.uint16)])
+        assert not mask_of(bad_pixels(figures)).any()
 
 
 def test_a_mask_is_written_told_drawn_and_taken_by_a_run(photonflow, make_archive, tmp_path):
@@ -92,7 +101,7 @@ def test_a_mask_is_written_told_drawn_and_taken_by_a_run(photonflow, make_archiv
     assert "pictures/a.bad_pixels.png" in page["pictures"]
     assert (tmp_path / "pictures" / "a.bad_pixels.png").stat().st_size > 20_000
     stored = zarr.open_group("bad.zarr", mode="r")
-    assert stored.attrs["thresholds"] == {"hot": 10, "noisy": 10, "flickering": 7, "tile": [24, 35]}
+    assert stored.attrs["thresholds"] == {"hot": 10, "noisy": 10, "flickering": 7, "far": 0.01, "tile": [24, 35]}
     assert stored.attrs["found"]["noisy"] == 2
     attrs = stored["pixel_mask"].attrs
     meanings = dict(zip(attrs["flag_meanings"].split(), attrs["flag_masks"], strict=True))
@@ -106,7 +115,7 @@ def test_a_mask_is_written_told_drawn_and_taken_by_a_run(photonflow, make_archiv
         "bad.zarr exists already: choose another name, or replace it with --overwrite",
     )
     looser = photonflow("inspect", *arguments, "--overwrite", "--noisy", "1000", "--flickering", "1000")
-    assert json.loads(looser.stdout)["bad pixels"]["bad_pixels"] == 2
+    assert json.loads(looser.stdout)["bad pixels"]["bad_pixels"] == 3
 
 
 def test_a_mask_goes_nowhere_where_it_would_do_harm(photonflow, make_archive, tmp_path):
