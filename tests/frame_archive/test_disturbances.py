@@ -96,6 +96,33 @@ def test_hot_pixels_stand_up_in_every_frame_and_blinking_ones_half_of_the_time()
     np.testing.assert_array_equal(difference(detector, 17)[mask == 0], 0)
 
 
+def test_a_share_of_the_values_is_in_another_gain_and_the_others_stay_as_they_were(tmp_path):
+    detector = disturbed(switched=0.02)
+    n_switched = 0
+    for frame in range(50):
+        with_it, without = detector.frame(frame, 100)[0], DETECTOR.frame(frame, 100)[0]
+        switched = with_it >> 14 != 0
+        np.testing.assert_array_equal(with_it[~switched], without[~switched])
+        assert set(np.unique(with_it >> 14).tolist()) <= {0, 1, 3}
+        n_switched += int(switched.sum())
+    assert n_switched == pytest.approx(0.02 * 50 * 720, rel=0.2)
+    np.testing.assert_array_equal(detector.dark_frame(3), DETECTOR.dark_frame(3))
+    SimulatedArchive.create(tmp_path / "a.zarr", detector, 3, n_dark=0)
+    assert FrameArchive.open(tmp_path / "a.zarr").gain_bits == 2
+    SimulatedArchive.create(tmp_path / "b.zarr", DETECTOR, 3, n_dark=0)
+    assert FrameArchive.open(tmp_path / "b.zarr").gain_bits == 0
+    with pytest.raises(ValueError, match="leaves no room for gain bits: at most 16383"):
+        disturbed(replace(DETECTOR, adc_max=1 << 14), switched=0.1)
+
+
+def test_darks_hold_photons_if_they_are_to():
+    detector = disturbed(dark_photons=2.0)
+    noise = DETECTOR.maps.noise.mean()
+    lit = [int((np.abs(detector.dark_frame(i) - DETECTOR.maps.pedestal) > 8 * noise).any()) for i in range(60)]
+    assert sum(lit) / 60 == pytest.approx(1 - math.exp(-2), abs=0.15)
+    np.testing.assert_array_equal(detector.frame(4, 10)[0], DETECTOR.frame(4, 10)[0])
+
+
 def test_an_archive_keeps_the_truth_of_all_that_moves(tmp_path):
     detector = disturbed(
         step=1.0,
@@ -140,6 +167,8 @@ def test_an_undisturbed_archive_says_nothing_of_disturbances(tmp_path):
         ({"common_mode": "tile:0x4"}, "not 'tile:0x4'"),
         ({"common_mode": "row", "common_mode_rms": math.inf}, "at least 0 ADU"),
         ({"hot_pixels": -1}, "at least 0"),
+        ({"switched": 1.5}, "the share of values in another gain is 0 to 1"),
+        ({"dark_photons": -1.0}, "the photons of a dark frame are at least 0"),
         ({"hot_pixels": 700, "blinking_pixels": 21}, "do not fit on 720 good ones"),
     ],
 )
