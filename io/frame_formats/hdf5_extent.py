@@ -62,7 +62,8 @@ def _stored_rows(dataset: Any, n: int) -> int:
         return n
     if dataset.ndim == 2:
         return 0
-    rows, counts = dataset.chunks[0], np.zeros(chunks[0], np.int64)
+    # Not as many as the dataset claims: no more rows of chunks can be whole than there are chunks.
+    rows, counts = dataset.chunks[0], np.zeros(min(chunks[0], dataset.id.get_num_chunks() + 1), np.int64)
 
     def count(info: Any) -> None:
         # A dataset that was made smaller keeps some chunks beyond its end.

@@ -82,7 +82,7 @@ def plan_ingest(
         SourceError: A source can't be read, or they do not fit together.
         IngestWarning: (as a warning) Gaps, duplicates, files cut short, settings that differ.
     """
-    meant = files_meant(sources)
+    meant = _meant(sources)
     on_step(f"opening {meant[0][0].name if len(meant) == 1 else f'{len(meant):,} files'}")
     gathered = gather(_opened(meant, options.source, client), options.store_as)
     frames = gathered.frames
@@ -113,6 +113,11 @@ def plan_ingest(
 def needs_workers(sources: Sequence[str]) -> bool:
     """Whether the files are so many that workers should open them."""
     return len(files_meant(sources)) > _FILES_A_TASK
+
+
+def _meant(addresses: Sequence[str]) -> list[tuple[Path, str | None]]:
+    # Workers may stand in another folder.
+    return [(path.absolute(), name) for path, name in files_meant(addresses)]
 
 
 def _opened(
@@ -152,7 +157,7 @@ def _darks(
     if any(dark.startswith(_FIRST) for dark in options.dark):
         n = _first_n(options.dark, frames.n_frames)
         return n, frames.cut(0, n), options.dark, {}
-    dark = gather(_opened(files_meant(options.dark), options.source, client), options.store_as or str(frames.dtype))
+    dark = gather(_opened(_meant(options.dark), options.source, client), options.store_as or str(frames.dtype))
     if dark.frames.frame_shape != frames.frame_shape:
         of_dark, of_frames = ("×".join(map(str, shape)) for shape in (dark.frames.frame_shape, frames.frame_shape))
         raise SourceError(

@@ -179,6 +179,26 @@ def test_chunks_that_were_never_written_are_no_frames(tmp_path, frames, read):
     assert opened.facts.n_lost == 95
 
 
+def test_a_dataset_that_claims_more_than_memory_holds_is_judged_by_its_chunks(tmp_path, frames, read):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("data", (1 << 40, 12, 10), np.uint16, chunks=(2, 12, 10))
+        data[:6] = frames[:6]
+    np.testing.assert_array_equal(read(open_source(tmp_path / "a.h5").frames), frames[:6])
+
+
+def test_a_jungfrau_file_of_psi_has_its_frame_and_pulse_numbers(tmp_path, frames, values):
+    with h5py.File(tmp_path / "run.JF06T08V04.h5", "w") as file:
+        group = file.create_group("data/JF06T08V04")
+        group["data"] = frames
+        group["frame_index"] = np.arange(100, 107)[:, np.newaxis]
+        group["pulse_id"] = np.arange(9000, 9700, 100)
+        group["is_good_frame"] = np.ones((7, 1), bool)
+    np.testing.assert_array_equal(values(tmp_path / "run.JF06T08V04.h5"), frames)
+    facts = open_source(tmp_path / "run.JF06T08V04.h5").facts
+    assert facts.frame_numbers.tolist() == list(range(100, 107))
+    assert facts.columns["bunch_id"].tolist() == list(range(9000, 9700, 100))
+
+
 def test_a_file_that_still_grows_is_read_up_to_its_last_whole_frame(tmp_path, frames, read):
     with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
         data = file.create_dataset(

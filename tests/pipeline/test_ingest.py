@@ -87,6 +87,13 @@ def test_an_archive_is_the_same_byte_for_byte_whatever_its_sources_are(make, fra
     assert len(trees[0]) == 9 + 1
 
 
+def test_sources_are_found_by_workers_that_stand_in_another_folder(make, frames, tmp_path, monkeypatch):
+    saved(tmp_path / "f.npy", frames)
+    monkeypatch.chdir(tmp_path)
+    make("f.npy", dark=("f.npy",))
+    np.testing.assert_array_equal(FrameArchive.open("a.zarr").frames[:], frames)
+
+
 def test_the_first_frames_can_be_the_darks(make, frames, tmp_path):
     make(saved(tmp_path / "f.npy", frames), dark=("first:13",))
     archive = FrameArchive.open(tmp_path / "a.zarr")

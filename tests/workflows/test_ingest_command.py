@@ -47,8 +47,9 @@ def test_a_source_that_ends_early_ends_with_code_3_and_json_says_what_there_is(p
     assert done.code == 3
     said = json.loads(done.stdout)
     assert said["frames"] == 28
-    assert said["ended_early"] == ["f.npy is cut short: 28 of its 30 frames are there"]
-    assert done.stderr == "photonflow: warning: f.npy is cut short: 28 of its 30 frames are there\n"
+    sentence = f"{tmp_path}/f.npy is cut short: 28 of its 30 frames are there"
+    assert said["ended_early"] == [sentence]
+    assert done.stderr == f"photonflow: warning: {sentence}\n"
 
 
 @pytest.mark.parametrize(
@@ -58,13 +59,13 @@ def test_a_source_that_ends_early_ends_with_code_3_and_json_says_what_there_is(p
         (["--dark", "f.npy", "f.npy", "a.zarr"], 2, "name at least one source"),
         (["f.npy", "a.zarr", "--resume", "--overwrite"], 2, "give one of them"),
         (["gone.npy", "a.zarr"], 1, "gone.npy does not exist: check the path"),
-        (["f.npy", "other.npy", "a.zarr"], 1, "other.npy has frames of 5×5 pixels, and f.npy of 12×10 pixels"),
+        (["f.npy", "other.npy", "a.zarr"], 1, "/f.npy of 12×10 pixels: give sources of one detector"),
         (["f.npy", "a.zarr", "--dark", "other.npy"], 1, "give darks of the same detector and region"),
         (["f.npy", "a.zarr", "--dark", "first:30"], 1, "there are only 30 frames, and some have to be left"),
         (["f.npy", "a.zarr", "--dark", "first:x"], 1, "give first:N with a number of frames, or files"),
-        (["f.npy", "a.zarr", "--mask", "other.npy"], 1, "and the frames of f.npy are (12, 10)"),
+        (["f.npy", "a.zarr", "--mask", "other.npy"], 1, "/f.npy are (12, 10): give a mask of the same detector"),
         (["f.npy", "f.npy"], 1, "f.npy exists already: choose another name"),
-        (["f.npy", "f.npy", "--overwrite"], 1, "f.npy is what the archive would be made of (f.npy)"),
+        (["f.npy", "f.npy", "--overwrite"], 1, "f.npy is what the archive would be made of ("),
         (["f.npy", "a.zarr", "--store-as", "float32"], 2, "is not one of 'uint8'"),
         (["s.dat", "a.zarr"], 1, "say what they are: --shape ROWSxCOLUMNS --dtype uint16"),
         (["s.dat", "a.zarr", "--shape", "12x10", "--dtype", "u17"], 2, "give one such as uint16"),
