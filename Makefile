@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test test-slow soak lint docs clean
+.PHONY: demo test test-slow soak bench lint docs clean
 
 demo: .venv/installed
 	@echo "Simulating 4 000 frames, finding their photons and drawing them takes about a minute."
@@ -23,6 +23,9 @@ test-slow: .venv/installed
 SECONDS = 600
 soak: .venv/installed
 	@$(BIN)/python benchmarks/soak.py --seconds $(SECONDS) --json soak.json
+
+bench: .venv/installed
+	@$(BIN)/python -m workflows.benchmark
 
 lint: .venv/installed
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -42,4 +45,4 @@ docs: .venv/installed
 	@touch $@
 
 clean:
-	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .peer demo .pytest_cache .mypy_cache .ruff_cache

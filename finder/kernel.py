@@ -139,8 +139,9 @@ def subtract_tile(
     end = min(first_row + TILE_ROWS, image.rows)
     for row in range(first_row, end):
         address = source.address + (frame * image.rows + row) * row_bytes
-        for line in range(0, row_bytes, CACHE_LINE):
-            prefetch(address + PREFETCH_ROWS * row_bytes + line)
+        if kernel.prefetching:
+            for line in range(0, row_bytes, CACHE_LINE):
+                prefetch(address + PREFETCH_ROWS * row_bytes + line)
         if address + read_bytes > end_of_memory:
             address = copied(scratch.last_row, address, row_bytes)
         subtract_row(kernel, source.code, address, row, image, planes, scratch, constants)
@@ -153,10 +154,11 @@ def collect(
     n_found: Any,
 ) -> Any:  # fmt: skip
     """Append the tile's clusters to `found`, from its marks; returns how many there are now."""
-    n = n_found + list_positions(image, scratch, counters, marks, first_row)
+    n = n_found + list_positions(kernel, image, scratch, counters, marks, first_row)
     up, left, area = kernel.rows // 2, kernel.cols // 2, kernel.rows * kernel.cols
     for index in range(n_found, n):
-        prefetch_signal(found, (index + PREFETCH_CLUSTERS) * area)
+        if kernel.prefetching:
+            prefetch_signal(found, (index + PREFETCH_CLUSTERS) * area)
         position = scratch.positions[index - n_found]
         row, column = position >> 32, position & 0xFFFFFFFF
         found.frame_index[index] = number
@@ -169,7 +171,7 @@ def collect(
 
 
 @part
-def list_positions(image: Any, scratch: Any, counters: Any, first_word: Any, first_row: Any) -> Any:
+def list_positions(kernel: Any, image: Any, scratch: Any, counters: Any, first_word: Any, first_row: Any) -> Any:
     """The positions of the tile's centres, in order, into scratch; returns their number.
 
     Most words of marks hold none to three, unpredictably: three positions are written in any case, and those that were
@@ -181,10 +183,12 @@ def list_positions(image: Any, scratch: Any, counters: Any, first_word: Any, fir
         for word in range(row * image.mark_words, (row + 1) * image.mark_words):
             marks = counters.marks[first_word + word]
             n_marks = count_ones(marks)
-            for index in range(ALWAYS_WRITTEN):
-                scratch.positions[n + index] = position + lowest_one(marks)
-                marks &= marks - np.uint64(1)
-            index = ALWAYS_WRITTEN
+            index = 0
+            if kernel.branchless:
+                for index in range(ALWAYS_WRITTEN):
+                    scratch.positions[n + index] = position + lowest_one(marks)
+                    marks &= marks - np.uint64(1)
+                index = ALWAYS_WRITTEN
             while marks != np.uint64(0):
                 scratch.positions[n + index] = position + lowest_one(marks)
                 marks &= marks - np.uint64(1)

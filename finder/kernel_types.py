@@ -34,6 +34,8 @@ class Kernel:
         lanes: floats in a vector.
         source: a digest of the finder's own source, so that a newer version never takes an older one's compiled code.
         gain_bits: bits above the value in a 16-bit word; 0 compiles nothing for them.
+        prefetching, branchless: False leaves out what they stand for (see kernel.py); the benchmark shows what each
+            brings.
     """
 
     rows: int
@@ -43,6 +45,8 @@ class Kernel:
     lanes: int
     source: str
     gain_bits: int = 0
+    prefetching: bool = True
+    branchless: bool = True
 
     @property
     def description(self) -> str:
@@ -57,7 +61,9 @@ class Kernel:
         noise = "running" if self.running else "trained"
         tracking = "tracked" if self.tracked else "untracked"
         gain = f"_{self.gain_bits}gain" if self.gain_bits else ""
-        return f"{self.rows}x{self.cols}_{noise}_{tracking}_{self.lanes}{gain}_{self.source}"
+        without = "" if self.prefetching else "_unprefetched"
+        without += "" if self.branchless else "_branching"
+        return f"{self.rows}x{self.cols}_{noise}_{tracking}_{self.lanes}{gain}{without}_{self.source}"
 
 
 class Planes(NamedTuple):
@@ -245,7 +251,7 @@ def _constant(field: str) -> None:
     overload_attribute(KernelType, field, inline="always")(attribute)
 
 
-for _field in ("rows", "cols", "running", "tracked", "lanes"):
+for _field in ("rows", "cols", "running", "tracked", "lanes", "prefetching", "branchless"):
     _constant(_field)
 
 

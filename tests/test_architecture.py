@@ -23,7 +23,17 @@ MAY_IMPORT = {
     | {"finder", "frame_archive", "frame_formats", "cluster_store", "guarded_zarr", "roofline", "analysis"}
     | {"dask", "distributed", "llvmlite", "numba", "psutil", "xxhash", "yaml"},
     "workflows": STORES
-    | {"finder", "frame_archive", "frame_formats", "cluster_store", "roofline", "analysis", "pipeline", "guarded_zarr"}
+    | {
+        "finder",
+        "frame_archive",
+        "frame_formats",
+        "cluster_store",
+        "roofline",
+        "analysis",
+        "pipeline",
+        "guarded_zarr",
+        "benchmarks",
+    }
     | {"click", "dask", "distributed", "matplotlib", "psutil", "rich"},
 }
 

@@ -15,6 +15,7 @@ COMMANDS = {
     "process": "Find the photon clusters of a frame archive.",
     "inspect": "Say what is in an archive or a cluster dataset, with pictures.",
     "roofline": "How fast a machine can be at best, and which resource binds.",
+    "benchmark": "Time the finder side by side with its peer (in a checkout).",
     "export": "Write the clusters as Parquet, HDF5 or .clust, or make a dataset of a .clust file.",
 }
 

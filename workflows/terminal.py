@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -34,3 +35,13 @@ def print_table(console: Console, table: Table) -> None:
         console.print(table)
     for line in captured.get().splitlines():
         console.out(line.rstrip(), highlight=False)
+
+
+def print_columns(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of text: the first column to the left, numbers to the right."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    print_table(console, table)
