@@ -1,0 +1,95 @@
+"""The compiled finder for processors that this machine may not be: AVX2, AVX-512, plain x86-64, and Arm."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from numba import njit
+
+from finder import FinderParameters, Pedestal, kernel_cache, open_finder
+from finder.kernel import find_clusters
+from finder.kernel_types import KernelType
+from finder.stored_code import OPTIONS
+
+# Whatever fuses a product and a sum rounds once where the design rounds twice.
+FUSED = re.compile(r"v?f(n?m(add|sub|la|ls)|nm(add|sub|la|ls))\w*")
+
+
+@pytest.fixture(scope="module")
+def ir():
+    """The finder for 3×3 with running noise in LLVM's own language, without Numba's reference counts."""
+    shape = (9, 40)
+    pedestal = Pedestal.from_mean_and_noise(np.full(shape, 50.0), np.full(shape, 2.0))
+    finder = open_finder("cpu", FinderParameters(), shape)
+    finder.find(np.full((1, *shape), 50, np.uint16), pedestal)
+    of_find = [key for key in kernel_cache._compiled if key[0] == KernelType(finder.kernel)]
+    dispatcher = njit(**OPTIONS, _nrt=False)(find_clusters)
+    dispatcher.compile(max(of_find, key=len))
+    return next(iter(dispatcher.inspect_llvm().values()))
+
+
+def instructions(ir, triple, cpu):
+    """How often each instruction stands in the code that LLVM writes for a processor, and the code."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3)
+    module = llvm.parse_assembly(re.sub(r"^target .*$", "", ir, flags=re.MULTILINE))
+    module.triple, module.data_layout = triple, str(machine.target_data)
+    code = machine.emit_assembly(module)
+    lines = [line.split() for line in code.splitlines() if line.startswith("\t") and not line.startswith("\t.")]
+    return Counter(line[0] for line in lines if line), code
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpu", "multiply", "register"),
+    [
+        ("x86_64-unknown-linux-gnu", "haswell", "vmulps", "ymm"),
+        ("x86_64-unknown-linux-gnu", "skylake-avx512", "vmulps", "ymm"),
+        ("x86_64-unknown-linux-gnu", "x86-64", "mulps", "xmm"),
+        ("aarch64-unknown-linux-gnu", "generic", "fmul", ".4s"),
+        ("aarch64-unknown-linux-gnu", "neoverse-v1", "fmul", ".4s"),
+    ],
+)
+def test_the_finder_compiles_to_vectors_and_nothing_is_fused(ir, triple, cpu, multiply, register):
+    counts, code = instructions(ir, triple, cpu)
+    assert counts[multiply] > 50
+    assert code.count(register) > 200
+    assert not [name for name in counts if FUSED.fullmatch(name)]
+
+
+def test_fused_instructions_would_be_seen():
+    assert all(FUSED.fullmatch(name) for name in ("vfmadd213ps", "vfnmadd231ss", "fmla", "fmadd", "fnmsub", "fmls"))
+    assert not any(FUSED.fullmatch(name) for name in ("fmul", "vmulps", "fadd", "fmov", "vmaxps"))
+
+
+COMPARE = """
+import numpy as np
+from finder import FinderParameters, Pedestal, open_finder
+rng, shape = np.random.default_rng(7), (23, 45)
+mask = rng.random(shape) < 0.05
+pedestal = Pedestal.from_mean_and_noise(rng.normal(50, 3, shape), np.full(shape, 2.0))
+frames = (rng.normal(50, 2, (40, *shape)) + (rng.random((40, *shape)) < 0.03) * 90).round().astype(np.uint16)
+finders = [open_finder(name, FinderParameters(), shape, mask) for name in ("cpu", "reference")]
+fast, plain = (finder.find(frames, pedestal) for finder in finders)
+assert len(plain) > 100
+for name in ("frame_index", "y", "x", "signal", "n_clusters"):
+    assert getattr(fast, name).tobytes() == getattr(plain, name).tobytes(), name
+for name in ("s1", "s2"):
+    assert getattr(fast.pedestal, name).tobytes() == getattr(plain.pedestal, name).tobytes(), name
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it runs code for x86-64")
+@pytest.mark.parametrize("cpu", ["x86-64", pytest.param("haswell", marks=pytest.mark.slow)])
+def test_code_for_a_lesser_processor_gives_the_same_bits(tmp_path, cpu):
+    told = {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", COMPARE], env=os.environ | told, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
