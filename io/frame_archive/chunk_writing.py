@@ -55,6 +55,18 @@ class ChunkEncoder:
         blosc = Blosc(settings["cname"], settings["clevel"], shuffle, settings.get("blocksize", 0))
         return ChunkEncoder(array, folder, blosc, layout.checksum)
 
+    def write_whole(self, start: int, values: npt.NDArray[Any]) -> int:
+        """Write the whole chunks that `values` begin with, from row `start`, a chunk's first; return how many rows.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        rows = self.array.chunks[0]
+        native = np.ascontiguousarray(values, dtype=self.array.dtype.newbyteorder("="))
+        for number in range(len(values) // rows):
+            self.write(start // rows + number, native[number * rows : (number + 1) * rows])
+        return len(values) // rows * rows
+
     def write(self, number: int, values: npt.NDArray[Any]) -> None:
         """Write chunk `number` along the first axis; `values` are the whole of it, C-contiguous, of the array's dtype.
 
@@ -67,6 +79,30 @@ class ChunkEncoder:
             parts.append(google_crc32c.value(body).to_bytes(4, "little"))
         name = self.array.metadata.encode_chunk_key((number, 0, 0))
         _write_whole(self.folder / name, parts)
+
+
+def open_for_writing(folder: Path) -> "tuple[zarr.Array[Any], ChunkEncoder | None]":
+    """Return the array in `folder`, and its encoder if it is plain; kept open, for opening takes as long as writing.
+
+    Raises:
+        OSError: it is not there.
+    """
+    status = (folder / "zarr.json").stat()
+    stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+    kept = _kept.get(folder)
+    if kept is not None and kept[0] == stamp:
+        return kept[1], kept[2]
+    # open_array takes a config and forgets it; without with_config, chunks of zeros would be left out.
+    array = zarr.open_array(folder, mode="r+", zarr_format=3).with_config({"write_empty_chunks": True})
+    encoder = ChunkEncoder.of(array, folder)
+    if len(_kept) >= _MOST_KEPT:
+        _kept.clear()
+    _kept[folder] = (stamp, array, encoder)
+    return array, encoder
+
+
+_MOST_KEPT = 32
+_kept: "dict[Path, tuple[tuple[int, int, int], zarr.Array[Any], ChunkEncoder | None]]" = {}
 
 
 def _write_whole(path: Path, parts: Sequence[Any]) -> None:

@@ -15,7 +15,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from frame_archive.addresses import local_path
 from frame_archive.archive import FrameArchive
-from frame_archive.chunk_writing import ChunkEncoder
+from frame_archive.chunk_writing import open_for_writing
 from frame_archive.errors import ArchiveError
 from frame_archive.metadata import FORMAT_NAME, is_own_archive, node_at
 from frame_archive.opening import FRAME_DTYPES, open_array
@@ -71,9 +71,7 @@ class ArchiveWriter:
     def write(self, name: str, start: int, values: npt.NDArray[Any]) -> None:
         """Write `values` into the array `name` from row `start`, whole chunks; raises as `write_frames`."""
         try:
-            # open_array takes a config and forgets it; without with_config, chunks of zeros would be left out.
-            stored = zarr.open_array(Path(self.path) / name, mode="r+", zarr_format=3)
-            array = stored.with_config({"write_empty_chunks": True})
+            array, encoder = open_for_writing(Path(self.path) / name)
             stop = start + len(values)
             rows, length = array.chunks[0], array.shape[0]
             if start % rows or (stop % rows and stop != length) or stop > length or values.shape[1:] != array.shape[1:]:
@@ -83,22 +81,11 @@ class ArchiveWriter:
                 )
             if not np.can_cast(values.dtype, array.dtype, "equiv"):
                 raise ValueError(f"{name} holds {array.dtype}, not {values.dtype}")
-            whole = self._write_whole_chunks(name, array, start, values)
+            whole = 0 if encoder is None else encoder.write_whole(start, values)
             if whole < len(values):
                 array[start + whole : stop] = values[whole:]
         except OSError as error:
             raise _refused(Path(self.path) / name, error) from error
-
-    def _write_whole_chunks(self, name: str, array: "zarr.Array[Any]", start: int, values: npt.NDArray[Any]) -> int:
-        """Write the whole chunks that `values` begin with, without zarr, where that can be; return how many rows."""
-        encoder = ChunkEncoder.of(array, Path(self.path) / name) if array.ndim == 3 else None
-        if encoder is None:
-            return 0
-        rows = array.chunks[0]
-        native = np.ascontiguousarray(values, dtype=array.dtype.newbyteorder("="))
-        for number in range(len(values) // rows):
-            encoder.write(start // rows + number, native[number * rows : (number + 1) * rows])
-        return len(values) // rows * rows
 
     def read_back(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
         """Return rows `start` to `stop` of the array `name` as they are stored.
