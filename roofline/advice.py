@@ -34,22 +34,26 @@ def advice(account: Account) -> str:
     return ". ".join(parts)
 
 
+def stage_advice(account: Account, bar: StageBar) -> str:
+    """What a stage reached of its ceiling, and what would help it."""
+    cure = _CURES.get("read, page cache" if _is_cached(bar) else bar.name, "more workers would help")
+    return f"{bar.name} binds: {_figures(account, bar)}; {cure}"
+
+
 def _binds(account: Account, tallest: StageBar) -> str:
-    split = account.split
-    worker_seconds = account.workers * account.seconds
-    if split.start_up > max(worker_seconds, account.busy_seconds):
-        share = split.start_up / (split.start_up + worker_seconds)
-        return f"start-up took {share:.0%} of the run: more frames in one run would help; faster hardware would not"
-    if account.idle_seconds > max(tallest.seconds, 0.5 * account.busy_seconds):
-        share = account.idle_seconds / worker_seconds
-        why = (
-            "more frames, or smaller batches"
-            if split.stragglers >= split.waiting
-            else "fewer workers, or larger batches"
-        )
-        return f"the workers were idle for {share:.0%} of the time: {why}, would help; faster hardware would not"
-    cure = _CURES.get("read, page cache" if _is_cached(tallest) else tallest.name, "more workers would help")
-    return f"{tallest.name} binds: {_figures(account, tallest)}; {cure}"
+    split, workers = account.split, account.workers
+    whole = split.start_up + workers * account.seconds
+    working = workers * account.seconds - split.finishing
+    if split.start_up > 0.5 * whole:
+        return f"start-up took {split.start_up / whole:.0%} of the run: more frames in one run would help"
+    if split.finishing > 0.5 * whole:
+        return f"finishing took {split.finishing / whole:.0%} of the run: more frames in one run would help"
+    if account.idle_seconds > 0.5 * working:
+        stragglers = split.stragglers >= split.waiting
+        cure = "more frames, or smaller batches" if stragglers else "fewer workers, or larger batches"
+        share = account.idle_seconds / working
+        return f"the workers were idle for {share:.0%} of the time: {cure}, would help; faster hardware would not"
+    return stage_advice(account, tallest)
 
 
 def _figures(account: Account, bar: StageBar) -> str:

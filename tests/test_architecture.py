@@ -34,7 +34,7 @@ MAY_IMPORT = {
         "guarded_zarr",
         "benchmarks",
     }
-    | {"click", "dask", "distributed", "matplotlib", "psutil", "rich"},
+    | {"click", "dask", "distributed", "matplotlib", "pptx", "psutil", "rich"},
 }
 
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "inspect": "Say what is in an archive or a cluster dataset, with pictures.",
     "roofline": "How fast a machine can be at best, and which resource binds.",
     "benchmark": "Time the finder side by side with its peer (in a checkout).",
+    "report": "A run as a page, slides and pictures: what it found, and what held it back.",
     "export": "Write the clusters as Parquet, HDF5 or .clust, or make a dataset of a .clust file.",
 }
 

@@ -21,10 +21,12 @@ def print_ceilings(ceilings: Ceilings, console: Console) -> None:
         if ceiling.missing is not None:
             table.add_row(ceiling.name, "–", "", "–", "", "", ceiling.missing)
             continue
-        unit = {"B/s": "GB/s", "op/s": "Gop/s", "fault/s": "G/s"}[ceiling.unit]
-        table.add_row(ceiling.name, *_figures(ceiling.one_core), *_figures(ceiling.all_cores), unit, ceiling.what)
+        scale, unit = {"B/s": (1e9, "GB/s"), "op/s": (1e9, "Gop/s"), "fault/s": (1e6, "million/s")}[ceiling.unit]
+        table.add_row(
+            ceiling.name, *_figures(ceiling.one_core, scale), *_figures(ceiling.all_cores, scale), unit, ceiling.what
+        )
     print_table(console, table)
 
 
-def _figures(spread: Spread | None) -> tuple[str, str]:
-    return ("–", "") if spread is None else (f"{spread.median / 1e9:,.2f}", f"±{spread.half_width:.0%}")
+def _figures(spread: Spread | None, scale: float) -> tuple[str, str]:
+    return ("–", "") if spread is None else (f"{spread.median / scale:,.2f}", f"±{spread.half_width:.0%}")

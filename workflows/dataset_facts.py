@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -57,6 +58,7 @@ SHOWN_ELSEWHERE = (
     "format_version",
     "cluster_list",
     "made_from",
+    "throughput",
 )
 # Of so many ranges of frames that are not in a dataset the page says which they are.
 _RANGES_SHOWN = 10
@@ -71,6 +73,7 @@ def dataset_page(path: str) -> Page:
         Section("clusters", [*_frames(attrs, layout), *contents]),
         Section("parameters", [_window(layout), *(Fact(name, attrs[name]) for name in PARAMETERS if name in attrs)]),
         Section("origin", [Fact(name, attrs[name]) for name in ORIGIN if name in attrs]),
+        *_throughput(attrs),
         *(_table(path, "pedestal", "pedestal against the frames", _movement) if complete else ()),
         *(_table(path, "products", "products", _products) if complete else ()),
         *(_table(path, "batches", "batches", _batches) if complete else ()),
@@ -84,6 +87,18 @@ def dataset_page(path: str) -> Page:
     if not layout.cluster_list:
         opening = f"products = xr.open_zarr({path!r}, group='products')"
     return Page("cluster dataset", path, sections, f"import xarray as xr; {opening}")
+
+
+def _throughput(attrs: dict[str, Any]) -> list[Section]:
+    """How fast the run was, and what held it back, as far as it can be read."""
+    try:
+        kept = json.loads(attrs["throughput"])
+        numbers = ("frames_a_second", "bound_frames_a_second", "share_of_bound")
+        facts = [Fact(name, float(f"{kept[name]:.3g}")) for name in numbers if kept[name] is not None]
+        facts.insert(0, Fact("binds", kept["advice"]))
+    except (KeyError, TypeError, ValueError):
+        return []
+    return [Section("throughput", facts)]
 
 
 def _frames(attrs: dict[str, Any], layout: DatasetLayout) -> list[Fact]:

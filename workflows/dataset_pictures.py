@@ -33,14 +33,9 @@ def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dat
     if isinstance(clusters.attrs.get("n_sigma"), int | float):
         origin += f", threshold {clusters.attrs['n_sigma']:g}σ"
     n = n_clusters(clusters)
-    if "cluster" in clusters.sizes:
-        bins = min(500, 8 + int(8 * n ** (1 / 3)))  # few clusters: few bins
-        hits, spectrum = clusters.photons.hit_map(), clusters.photons.spectrum(bins=bins)
-    else:
-        counted = xr.Dataset() if products is None else products
-        hits, spectrum = counted.get("hit_map"), _coarser(counted.get("spectrum"))
+    hits, spectrum = counted(clusters, products)
     figures = {
-        "hit_map": None if hits is None else _hit_map(hits, n, clusters.sizes["frame"]),
+        "hit_map": None if hits is None else hit_map_figure(hits, n, clusters.sizes["frame"]),
         "spectrum": None if spectrum is None else _spectrum(spectrum, n, (rows, columns)),
         "rate": _rate(clusters),
         "pedestal": _pedestal(path, (rows, columns)),
@@ -48,6 +43,15 @@ def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dat
     return [
         save(figure, picture_path(folder, path, name), origin) for name, figure in figures.items() if figure is not None
     ]
+
+
+def counted(clusters: xr.Dataset, products: xr.Dataset | None) -> tuple[xr.DataArray | None, xr.DataArray | None]:
+    """Hit map (y, x) and spectrum (energy) of a dataset, of its clusters or as they were counted; None if neither."""
+    if "cluster" in clusters.sizes:
+        bins = min(500, 8 + int(8 * n_clusters(clusters) ** (1 / 3)))  # few clusters: few bins
+        return clusters.photons.hit_map(), clusters.photons.spectrum(bins=bins)
+    table = xr.Dataset() if products is None else products
+    return table.get("hit_map"), _coarser(table.get("spectrum"))
 
 
 def _pedestal(path: str, window: tuple[int, int]) -> Figure | None:
@@ -81,7 +85,8 @@ def _coarser(spectrum: xr.DataArray | None) -> xr.DataArray | None:
     )
 
 
-def _hit_map(hits: xr.DataArray, n: int, frames: int) -> Figure:
+def hit_map_figure(hits: xr.DataArray, n: int, frames: int) -> Figure:
+    """Clusters in each pixel (y, x), of so many clusters in so many frames."""
     return pixel_map(
         hits.to_numpy().astype(np.float64),
         f"Hit map: {n:,} cluster{'s' * (n != 1)} in {frames:,} frame{'s' * (frames != 1)}",

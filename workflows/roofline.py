@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -12,11 +13,13 @@ from finder import FinderParameters
 from frame_archive import ArchiveAddress
 from pipeline.arithmetic_rates import arithmetic_rates
 from pipeline.ceilings import Subject, keep_ceilings
+from pipeline.ceilings.machine import cores
 from pipeline.ceilings.measuring import measure_ceilings
 from pipeline.preparation import default_output
-from roofline.machines import GPUS
+from roofline.machines import GPUS, LINKS
 from workflows.ceilings_table import print_ceilings
 from workflows.command_line import configure_logging, run
+from workflows.finder_study import FinderStudy, print_finder_study
 from workflows.matmul_study import MatmulStudy, print_rates, print_study, rates_as_json
 from workflows.option_values import size
 from workflows.progress import RunProgress
@@ -68,6 +71,34 @@ def matmul(
 
 
 @command.command()
+@click.option(
+    "--machine", type=click.Choice(list(GPUS)), default="a100-80", show_default=True, help="By its data sheet."
+)
+@click.option(
+    "--link", type=click.Choice(list(LINKS)), help="What frames come over.  [default: they are in its memory]"
+)
+@click.option("--shape", callback=size, default="400x400", metavar="ROWSxCOLUMNS", show_default=True, help="A frame.")
+@click.option("--cluster-size", callback=size, default="3x3", metavar="ROWSxCOLUMNS", show_default=True, help="Window.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+def finder(
+    machine: str, link: str | None, shape: tuple[int, int], cluster_size: tuple[int, int], as_json: bool
+) -> None:
+    """Study the traffic of the cluster finder: frames a pass, tiles with their halo, and what binds.
+
+    Data sheets only; what a machine of yours does, `measure` measures.
+    """
+    configure_logging(0)
+    if min(shape) < 1:
+        raise click.UsageError(f"--shape {shape[0]}x{shape[1]}: each side is at least 1")
+    window = FinderParameters(cluster_size=cluster_size).cluster_size
+    study = FinderStudy(GPUS[machine], None if link is None else LINKS[link], shape, window)
+    if as_json:
+        click.echo(json.dumps(study.as_json(), indent=2))
+    else:
+        print_finder_study(study, stdout_console())
+
+
+@command.command()
 @click.argument("archive", required=False, type=click.Path())
 @click.option("--out", type=click.Path(), help="Where the dataset would go.  [default: beside the archive]")
 @click.option("--cluster-size", callback=size, default="3x3", metavar="ROWSxCOLUMNS", show_default=True, help="Window.")
@@ -100,7 +131,13 @@ def measure(
     """
     configure_logging(verbose)
     subject = None if archive is None else _subject(archive, out, cluster_size, signal_dtype)
+    busy = os.getloadavg()[0]
     with RunProgress(1, enabled=progress) as shown:
+        if busy > 0.5 * cores():
+            shown.note(
+                f"photonflow: warning: other programs want about {busy:.0f} of {cores()} cores, so that what is "
+                "measured is too low: measure again when they have ended"
+            )
         ceilings = measure_ceilings(subject, lambda name: shown.step(f"measuring {name}"), window)
     keep_ceilings(ceilings)
     if as_json:

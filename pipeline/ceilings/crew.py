@@ -15,6 +15,7 @@ from pipeline.errors import RunError
 
 WINDOWS = 5
 WINDOW_SECONDS = 0.2
+SECONDS_TO_END = 5.0
 
 
 class Done(NamedTuple):
@@ -71,6 +72,8 @@ class Crew:
         for connection in self._connections:
             connection.close()
         for process in self._processes:
+            # It ends by itself, in good order, when it finds its connection closed.
+            process.join(SECONDS_TO_END)
             process.terminate()
             process.join()
 

@@ -23,6 +23,7 @@ from pipeline.ceilings.of_stages import RunCeilings, all_here
 from pipeline.errors import RunError
 from pipeline.output.summary import require_all_read
 from roofline import StageUse
+from roofline.advice import stage_advice
 
 BLOCK_DEVICES = Path("/sys/fs/cgroup/blkio")
 
@@ -129,7 +130,9 @@ def test_a_run_whose_chunks_are_decoded_over_and_over_is_bound_by_decoding(clien
     keep(subject_of(made), decode=2.6e9)
     summary = run(client, made, batch_size=40, **COUNTED).summary
     assert summary.account.tallest.name == "decode"
-    assert "of 2.6 GB/s a worker; more cores or an uncompressed archive would help" in summary.advice
+    assert "of 2.6 GB/s a worker; more cores or an uncompressed archive would help" in stage_advice(
+        summary.account, summary.account.tallest
+    )
 
 
 @pytest.fixture
@@ -167,7 +170,7 @@ def test_a_run_on_slow_storage_is_bound_by_reading(client, make_archive, slow_st
     tallest = summary.account.tallest
     assert (tallest.name, tallest.ceiling.resource) == ("read", "storage")
     assert tallest.share_of_ceiling < 0.01
-    assert "of 2.0 GB/s a worker; faster storage" in summary.advice
+    assert "of 2.0 GB/s a worker; faster storage" in stage_advice(summary.account, tallest)
     # What the storage does could be hidden behind the cores' work, or the other way round.
     assert summary.account.split.overlap_lost > 0
 

@@ -104,7 +104,8 @@ def test_each_stage_has_a_cure_of_its_own(name, resource, expected):
 
 
 def test_a_run_that_mostly_starts_or_waits_says_so_instead():
-    assert advice(run(startup_seconds=20.0)).startswith("start-up took 77% of the run: more frames")
+    assert advice(run(startup_seconds=20.0)) == ("start-up took 77% of the run: more frames in one run would help")
+    assert advice(run(seconds=20.0, finishing_seconds=14.0)).startswith("finishing took 70% of the run")
     assert "idle for 75% of the time: more frames, or smaller batches" in advice(
         run(seconds=20.0, idle_at_end=(18, 18))
     )

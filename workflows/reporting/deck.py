@@ -1,0 +1,276 @@
+"""The report as slides: one look, every figure from what was measured, and a sentence where nothing was."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workflows.printable import printable
+from workflows.reporting.bench_charts import ladder_chart, rungs
+from workflows.reporting.contents import Part, Picture, Report, Rows
+from workflows.reporting.run_record import AbsentError
+from workflows.reporting.style import ACCENT, FAINT, INK, look, png
+
+if TYPE_CHECKING:
+    from pptx.presentation import Presentation as Slides
+    from pptx.slide import Slide
+
+# Inches, of a slide of 16:9.
+WIDTH, HEIGHT, MARGIN = 13.333, 7.5, 0.6
+TOP = 1.45  # Of what is below the title.
+MOST_TABLE_ROWS = 16
+
+HOW_TO = (
+    "pip install 'photonflow[report]'",
+    "photonflow simulate demo.zarr --frames 4000",
+    "photonflow roofline measure demo.zarr",
+    "photonflow process demo.zarr",
+    "photonflow inspect demo.clusters.zarr --png pictures",
+    "photonflow report demo.clusters.zarr --html report.html",
+    "import analysis, xarray as xr",
+    "xr.open_zarr('demo.clusters.zarr').photons.spectrum().plot()",
+)
+KNOBS = Rows(
+    ("knob", "choose", "what it costs"),
+    [
+        (
+            "--batch-size",
+            "2000; fewer frames for few batches or a pedestal that moves",
+            "part of the result; small: a start for each",
+        ),
+        ("--cpus", "one worker a core", "memory for each; see --dry-run"),
+        ("--n-sigma", "5; not below 3 with --noise running", "lower: false clusters, larger output"),
+        ("--cluster-size", "3x3; larger for thick sensors", "output and time grow with its area"),
+        ("--products, --no-clusters", "when counts are enough", "no list of clusters; nearly no writing"),
+        ("--tracking chain", "drift over many batches", "batches one after the other"),
+        ("--recentre, --warmup", "a pedestal that has moved", "the frames are read twice"),
+    ],
+)
+
+
+def write_deck(report: Report, path: Path) -> None:
+    """Write the slides.
+
+    Raises:
+        RuntimeError: python-pptx is not installed.
+        OSError: They can't be written.
+    """
+    deck = _Deck(report)
+    parts = report.parts
+    deck.title_slide()
+    deck.text_slide("Problem and baseline", _problem(report))
+    deck.part_slide(parts["ladder"])
+    deck.text_slide("Methodology", _methodology(report))
+    deck.rung_slides()
+    deck.facts_slide("Results", report.facts, report.advice)
+    for name in ("stages", "roofline", "time", "timeline"):
+        deck.part_slide(parts[name])
+    for name in ("counts", "spectra", "cancellation", "spectrum", "hit_map"):
+        deck.part_slide(parts[name], heading=f"Validation: {parts[name].title[0].lower()}{parts[name].title[1:]}")
+    deck.code_slide("How to use it", HOW_TO)
+    deck.table_slide("Choosing the knobs, and what each costs", KNOBS)
+    deck.text_slide("Next steps", _next_steps(report))
+    deck.save(path)
+
+
+class _Deck:
+    def __init__(self, report: Report) -> None:
+        try:
+            from pptx import Presentation
+        except ModuleNotFoundError as error:
+            raise RuntimeError(
+                "slides need python-pptx, which is not installed: pip install 'photonflow[report]'"
+            ) from error
+        self._report = report
+        self._deck: Slides = Presentation()
+        self._deck.slide_width, self._deck.slide_height = _inches(WIDTH), _inches(HEIGHT)
+
+    def save(self, path: Path) -> None:
+        # Into memory first: half a file is worse than none.
+        content = io.BytesIO()
+        self._deck.save(content)
+        path.write_bytes(content.getvalue())
+
+    def title_slide(self) -> None:
+        slide = self._deck.slides.add_slide(self._deck.slide_layouts[6])
+        _bar(slide, 0, 2.6, WIDTH, 0.08)
+        _write(slide, [self._report.title], (MARGIN, 1.2, WIDTH - 2 * MARGIN, 1.3), size=36, bold=True, bottom=True)
+        about = [self._report.advice, str(self._report.run.attrs.get("device", ""))]
+        _write(slide, about, (MARGIN, 2.9, WIDTH - 2 * MARGIN, 2.5), size=20)
+
+    def text_slide(self, title: str, lines: Sequence[str]) -> None:
+        slide = self._slide(title)
+        _write(slide, lines, (MARGIN, TOP, WIDTH - 2 * MARGIN, HEIGHT - TOP - 0.8), size=20, gap=10)
+
+    def code_slide(self, title: str, lines: Sequence[str]) -> None:
+        slide = self._slide(title)
+        _write(
+            slide, lines, (MARGIN, TOP, WIDTH - 2 * MARGIN, HEIGHT - TOP - 0.8), size=18, gap=8, font="DejaVu Sans Mono"
+        )
+
+    def facts_slide(self, title: str, facts: Sequence[tuple[str, str]], advice: str) -> None:
+        slide = self._slide(title)
+        _write(slide, [advice], (MARGIN, TOP, WIDTH - 2 * MARGIN, 1.0), size=18, bold=True)
+        _table(slide, Rows(("of the run", ""), list(facts)), (MARGIN, TOP + 1.2, WIDTH - 2 * MARGIN))
+
+    def table_slide(self, title: str, rows: Rows) -> None:
+        _table(self._slide(title), rows, (MARGIN, TOP, WIDTH - 2 * MARGIN))
+
+    def part_slide(self, part: Part, heading: str | None = None) -> None:
+        """The picture at the left, what is said and the figures at its right; or what is said alone."""
+        slide = self._slide(heading or part.title)
+        room = HEIGHT - TOP - 0.7
+        if part.picture is None:
+            _write(slide, part.says, (MARGIN, TOP, WIDTH - 2 * MARGIN, room), size=20, gap=10)
+            return
+        left, width = MARGIN, 7.6
+        picture = slide.shapes.add_picture(
+            io.BytesIO(part.picture.png), _inches(left), _inches(TOP), width=_inches(width)
+        )
+        if picture.height > _inches(room):
+            ratio = picture.width / picture.height
+            picture.height, picture.width = _inches(room), _inches(room * ratio)
+        left = left + width + 0.3
+        _write(slide, part.says, (left, TOP, WIDTH - left - MARGIN, 2.2), size=14, gap=6)
+        if part.table is not None:
+            short = Rows(part.table.headings[:4], [row[:4] for row in part.table.rows if "not measured" not in row])
+            lines = sum(-(-len(said) // 38) for said in part.says)
+            _table(slide, short, (left, TOP + 0.3 + 0.27 * lines, WIDTH - left - MARGIN), size=8)
+
+    def rung_slides(self) -> None:
+        try:
+            steps = rungs(self._report.run)
+        except AbsentError as absent:
+            self.text_slide("Rung by rung", [str(absent)])
+            return
+        for place, step in enumerate(steps):
+            lines = [
+                f"{step.microseconds:,.1f} µs a frame, quartiles {step.lowest:,.1f} to {step.highest:,.1f}.",
+                f"{step.clusters:,} clusters, {'the same as' if step.identical else 'NOT those of'} the reference.",
+            ]
+            if place:
+                before = steps[place - 1].microseconds / step.microseconds
+                first = steps[0].microseconds / step.microseconds
+                lines.insert(1, f"{before:,.2f} times as fast as the rung before, {first:,.1f} times as the first.")
+            with look():
+                picture = png(ladder_chart(self._report.run, place))
+            part = Part(f"Rung {place + 1}: {step.idea}", lines, Picture("rung", "", b"", picture))
+            self.part_slide(part)
+
+    def _slide(self, title: str) -> Slide:
+        slide: Slide = self._deck.slides.add_slide(self._deck.slide_layouts[6])
+        size = 28 if len(title) <= 52 else 20
+        _write(slide, [title], (MARGIN, 0.35, WIDTH - 2 * MARGIN, 0.8), size=size, bold=True, bottom=True)
+        _bar(slide, MARGIN, 1.18, WIDTH - 2 * MARGIN, 0.05)
+        footer = f"{self._report.run.name}    {len(self._deck.slides)}"
+        _write(slide, [footer], (MARGIN, HEIGHT - 0.5, WIDTH - 2 * MARGIN, 0.35), size=10, colour=FAINT, right=True)
+        return slide
+
+
+def _problem(report: Report) -> list[str]:
+    run = report.run
+    y, x = run.attrs["frame_shape"]
+    lines = [
+        f"{run.n_frames:,} frames of {y}×{x} pixels, each with photons that light a few neighbouring pixels.",
+        f"Wanted: every photon once, with its frame, its pixel and its {run.window[0]}×{run.window[1]} window.",
+    ]
+    try:
+        first = rungs(run)[0]
+        lines.append(f"Baseline: {first.idea}, {first.microseconds:,.1f} µs a frame.")
+    except AbsentError as absent:
+        lines.append(f"No baseline to compare with. {absent}")
+    return lines
+
+
+def _methodology(report: Report) -> list[str]:
+    run = report.run
+    lines = [
+        "Every stage is timed on the worker that does it; bytes and clusters are checked against archive and dataset.",
+        "Ceilings are measured on the same machine, medians of repeats, never taken from a data sheet.",
+        "The bound: each stage at its ceiling, what one resource does hidden behind the busiest other.",
+    ]
+    kept = run.account.get("ceilings")
+    lines.append(f"Ceilings measured {kept['measured']}." if kept else "Ceilings were not measured on this machine.")
+    return [*lines, f"Versions: {run.attrs.get('versions', 'unknown')}."]
+
+
+def _next_steps(report: Report) -> list[str]:
+    lines = [report.advice]
+    if not report.run.account.get("ceilings"):
+        lines.append("Measure this machine's ceilings: photonflow roofline measure ARCHIVE, then process again.")
+    if not report.run.bench:
+        lines.append("Run the benchmark, and give its results with --bench.")
+    return [*lines, "GPU stages were not measured: this run used none."]
+
+
+def _inches(length: float) -> Any:
+    from pptx.util import Inches
+
+    return Inches(length)
+
+
+def _bar(slide: Slide, left: float, top: float, width: float, height: float) -> None:
+    from pptx.dml.color import RGBColor
+    from pptx.enum.shapes import MSO_SHAPE
+
+    shape = slide.shapes.add_shape(MSO_SHAPE.RECTANGLE, *map(_inches, (left, top, width, height)))
+    shape.fill.solid()
+    shape.fill.fore_color.rgb = RGBColor.from_string(ACCENT[1:].upper())
+    shape.line.fill.background()
+
+
+def _write(
+    slide: Slide,
+    lines: Sequence[str],
+    place: tuple[float, float, float, float],
+    *,
+    size: float,
+    bold: bool = False,
+    colour: str = INK,
+    gap: float = 0,
+    right: bool = False,
+    bottom: bool = False,
+    font: str = "DejaVu Sans",
+) -> None:
+    from pptx.dml.color import RGBColor
+    from pptx.enum.text import MSO_ANCHOR, PP_ALIGN
+    from pptx.util import Pt
+
+    frame = slide.shapes.add_textbox(*map(_inches, place)).text_frame
+    frame.word_wrap = True
+    frame.vertical_anchor = MSO_ANCHOR.BOTTOM if bottom else MSO_ANCHOR.TOP
+    for number, line in enumerate(lines):
+        paragraph = frame.paragraphs[0] if number == 0 else frame.add_paragraph()
+        paragraph.text = printable(line)
+        paragraph.space_after = Pt(gap)
+        paragraph.alignment = PP_ALIGN.RIGHT if right else PP_ALIGN.LEFT
+        paragraph.font.size, paragraph.font.bold, paragraph.font.name = Pt(size), bold, font
+        paragraph.font.color.rgb = RGBColor.from_string(colour[1:].upper())
+
+
+def _table(slide: Slide, rows: Rows, place: tuple[float, float, float], size: float = 13) -> None:
+    from pptx.dml.color import RGBColor
+    from pptx.util import Pt
+
+    shown = rows.rows[:MOST_TABLE_ROWS]
+    left, top, width = place
+    height = 0.024 * size * (len(shown) + 1)
+    shape = slide.shapes.add_table(len(shown) + 1, len(rows.headings), *map(_inches, (left, top, width, height)))
+    table = shape.table
+    # A long text may take several lines, a number none but its own.
+    lengths = [min(max(len(row[k]) for row in (rows.headings, *shown)), 24) + 4 for k in range(len(rows.headings))]
+    for k, length in enumerate(lengths):
+        table.columns[k].width = _inches(width * length / sum(lengths))
+    for i, row in enumerate((rows.headings, *shown)):
+        for k, text in enumerate(row):
+            cell = table.cell(i, k)
+            cell.text = printable(text)
+            cell.margin_top = cell.margin_bottom = _inches(0.03)
+            cell.margin_left = cell.margin_right = _inches(0.05)
+            cell.fill.solid()
+            cell.fill.fore_color.rgb = RGBColor.from_string("F2F4F6" if i % 2 or i == 0 else "FFFFFF")
+            paragraph = cell.text_frame.paragraphs[0]
+            paragraph.font.size, paragraph.font.bold, paragraph.font.name = Pt(size), i == 0, "DejaVu Sans"
+            paragraph.font.color.rgb = RGBColor.from_string(INK[1:].upper())

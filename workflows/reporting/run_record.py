@@ -1,0 +1,132 @@
+"""What a report is made from: a dataset, what its run kept of its time, and the results of a benchmark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from cluster_store import dataset_status, open_dataset, read_attributes, read_table
+
+
+class AbsentError(ValueError):
+    """There is nothing measured to show; the message says in a sentence what is missing and how to get it."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A finished run.
+
+    Args:
+        path: The dataset.
+        clusters: It, opened.
+        attrs: Its attributes.
+        account: Stages, ceilings, and where the time went (:meth:`roofline.accounting.Account.as_dict`), or nothing.
+        batches: The group ``batches``, in memory; None without one.
+        products: The group ``products``; None without one.
+        bench: What a benchmark wrote; nothing without one.
+    """
+
+    path: Path
+    clusters: xr.Dataset
+    attrs: dict[str, Any]
+    account: dict[str, Any] = field(default_factory=dict)
+    batches: xr.Dataset | None = None
+    products: xr.Dataset | None = None
+    bench: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return self.path.name
+
+    @property
+    def n_frames(self) -> int:
+        """Frames of the dataset."""
+        return int(self.clusters.sizes["frame"])
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters in it, listed or only counted."""
+        return int(self.clusters["n_clusters"].sum(dtype="int64"))
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Rows and columns of the window around a photon."""
+        rows, columns = self.attrs["cluster_size"]
+        return int(rows), int(columns)
+
+    @property
+    def stages(self) -> dict[str, dict[str, Any]]:
+        """What each stage did, by name; empty if that was not kept."""
+        stages: dict[str, dict[str, Any]] = self.account.get("stages", {})
+        return {name: stage for name, stage in stages.items() if stage["busy_seconds"] > 0}
+
+    @property
+    def ceilings(self) -> list[dict[str, Any]]:
+        """The machine's ceilings that were measured when the run was made."""
+        kept = self.account.get("ceilings") or {"ceilings": []}
+        return [ceiling for ceiling in kept["ceilings"] if ceiling["one_core"] is not None]
+
+    def require_stages(self) -> dict[str, dict[str, Any]]:
+        """The stages.
+
+        Raises:
+            AbsentError: The dataset does not know them.
+        """
+        if not self.stages:
+            raise AbsentError("The dataset does not say how long its stages took: process the archive again.")
+        return self.stages
+
+    def require_batches(self) -> xr.Dataset:
+        """The table of batches.
+
+        Raises:
+            AbsentError: There is none.
+        """
+        if self.batches is None or "began" not in self.batches:
+            raise AbsentError("The dataset has no table of its batches: process the archive again.")
+        return self.batches
+
+
+def read_run(path: str, bench: str | None) -> RunRecord:
+    """Open a dataset and what belongs to it.
+
+    Raises:
+        ValueError: It is not a complete dataset, or the benchmark's results can't be read.
+    """
+    status = dataset_status(path)
+    if status != "complete":
+        why = {"running": "is not finished: go on with its run (--resume)"}.get(status, "is no cluster dataset")
+        raise ValueError(f"{path} {why}; a report is made of a complete dataset")
+    attrs = read_attributes(path)
+    return RunRecord(
+        path=Path(path).absolute(),
+        clusters=open_dataset(path),
+        attrs=attrs,
+        account=_json(attrs.get("throughput")),
+        batches=read_table(path, "batches"),
+        products=read_table(path, "products"),
+        bench={} if bench is None else _bench(bench),
+    )
+
+
+def _json(text: Any) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except (TypeError, ValueError):
+        return {}
+    return values if isinstance(values, dict) and isinstance(values.get("stages"), dict) else {}
+
+
+def _bench(path: str) -> dict[str, Any]:
+    try:
+        values = json.loads(Path(path).read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON ({error}): give what photonflow benchmark wrote") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds a {type(values).__name__}: give what photonflow benchmark wrote")
+    return values
