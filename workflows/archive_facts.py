@@ -6,7 +6,7 @@ import numpy as np
 
 from frame_archive import FrameArchive
 from guarded_zarr import codec_names
-from workflows.archive_values import gaps_fact, values_section
+from workflows.archive_values import gaps_fact, status_facts, values_section
 from workflows.checksums import NONE, checksums_in
 from workflows.facts import Fact, Page, Section, missing_fact, sizes, times
 
@@ -46,7 +46,7 @@ def _contents(archive: FrameArchive) -> list[Fact]:
     if archive.n_frames:
         first, last = (int(archive.frame_numbers(i, i + 1)[0]) for i in (0, archive.n_frames - 1))
         facts.append(Fact("frame_numbers", [first, last], f"{first:,} to {last:,}"))
-    facts.append(gaps_fact(archive))
+    facts += [gaps_fact(archive), *status_facts(archive)]
     return facts
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from finder.gain_bits import WORD_BITS, in_another_gain
-from frame_archive import ArchiveError, FrameArchive
+from frame_archive import ArchiveError, FrameArchive, find_plane
 from workflows.facts import Fact, Section
 
 # So much is read, in so many places evenly spread over the run.
@@ -51,6 +51,29 @@ def gaps_fact(archive: FrameArchive) -> Fact:
     words += [f"{backwards:,} times a number is lower than the one before"] if backwards else []
     value = {"missing": missing, "places": gaps, "repeated": repeated, "backwards": backwards}
     return Fact("frame_gaps", value, "; ".join(words) or "none")
+
+
+def status_facts(archive: FrameArchive) -> list[Fact]:
+    """How many frames something is wrong with, by the archive's `frame_status`; nothing where there is none."""
+    frames_path = archive.address.frames_path or "frames"
+    try:
+        stored = find_plane(archive.address.path, [f"{frames_path.rpartition('/')[0]}/frame_status".lstrip("/")])
+        if stored is None or not stored.array.path or stored.array.shape != (archive.n_frames,):
+            return []
+        meanings = str(stored.array.attrs.get("flag_meanings", "")).split()
+        masks: Any = stored.array.attrs.get("flag_masks", [])
+        counts = np.zeros(len(meanings) + 1, np.int64)
+        for start in range(0, archive.n_frames, _NUMBERS_AT_A_TIME):
+            status = stored.read_new(start, min(start + _NUMBERS_AT_A_TIME, archive.n_frames))
+            counts[0] += int(np.count_nonzero(status))
+            counts[1:] += [int(np.count_nonzero(status & mask)) for mask, _ in zip(masks, meanings, strict=True)]
+    except (ArchiveError, TypeError, ValueError) as error:
+        return [Fact("frames_flagged", None, f"not known: {error}")]
+    words = ", ".join(
+        f"{n:,} {meaning.replace('_', ' ')}" for meaning, n in zip(meanings, counts[1:], strict=True) if n
+    )
+    value = {"any": int(counts[0]), **dict(zip(meanings, counts[1:].tolist(), strict=True))}
+    return [Fact("frames_flagged", value, f"{counts[0]:,}" + (f": {words}" if words else ""))]
 
 
 def _facts(archive: FrameArchive) -> list[Fact]:

@@ -165,3 +165,22 @@ def test_gaps_saturation_and_switched_values_are_told(photonflow, make_archive):
     values = json.loads(photonflow("inspect", "b.zarr", "--json").stdout)["values of the frames"]
     assert values["saturated_values"] == np.count_nonzero(frames >= 3999)
     assert "switched_values" not in values
+
+
+def test_frames_that_an_ingest_has_flagged_are_counted(photonflow, tmp_path):
+    frames = np.full((30, *SHAPE), 3000, np.uint16)
+    numbers = np.delete(np.arange(31), 7)
+    # The status is that of `ingest`, whose archives name the bits.
+    make = create_archive(tmp_path / "a.zarr", frames.shape, frames.dtype, frame_numbers=numbers.astype(np.uint64))
+    make.write_frames(0, frames)
+    status = np.zeros(30, np.uint8)
+    status[7], status[20] = 8, 1
+    meaning = {"flag_masks": [1, 2, 4, 8], "flag_meanings": "missing_packets missing_module duplicate_number after_gap"}
+    make.add_array("frame_status", (30,), np.uint8, (30,), ("frame",), meaning)
+    make.write("frame_status", 0, status)
+    page = json.loads(photonflow("inspect", "a.zarr", "--json").stdout)["archive"]
+    assert page["frame_gaps"]["missing"] == 1
+    flagged = {"any": 2, "missing_packets": 1, "missing_module": 0, "duplicate_number": 0, "after_gap": 1}
+    assert page["frames_flagged"] == flagged
+    text = photonflow("inspect", "a.zarr").stdout
+    assert "2: 1 missing packets, 1 after gap" in text
