@@ -123,6 +123,7 @@ def _say(out: str, plan: IngestPlan, result: IngestResult, as_json: bool) -> Non
             "bytes_on_disk": on_disk,
             "seconds": result.seconds,
             "bytes_per_second": result.nbytes / max(result.seconds, 1e-9),
+            "cpu_seconds": result.cpu_seconds,
             "chunks_verified": result.n_verified,
             "frames_found": result.n_found,
             "problems": list(plan.gathered.problems),

@@ -46,6 +46,7 @@ class IngestResult:
         n_dark: Darks in it.
         nbytes: Of both, decoded.
         seconds: From the first part to the end.
+        cpu_seconds: CPU time of the workers while they read, packed, wrote and compared.
         n_verified: Chunks that were read back and compared.
         n_found: Frames and darks that an earlier run had written.
         ended_early: Sentences: which source ended before it should have.
@@ -56,6 +57,7 @@ class IngestResult:
     n_dark: int
     nbytes: int
     seconds: float
+    cpu_seconds: float
     n_verified: int
     n_found: int
     ended_early: tuple[str, ...]
@@ -111,6 +113,7 @@ def ingest(
         n_dark=written.length["dark"],
         nbytes=sum(written.length.values()) * plan.frame_nbytes,
         seconds=time.monotonic() - began,
+        cpu_seconds=written.cpu_seconds,
         n_verified=written.n_verified,
         n_found=written.n_found,
         ended_early=tuple(ended_early),
@@ -207,6 +210,7 @@ class _Written:
         unreadable: Why an array ends there.
         n_verified: Chunks read back.
         n_found: Frames that were there.
+        cpu_seconds: Of the workers, within their parts.
     """
 
     def __init__(self, plan: IngestPlan) -> None:
@@ -214,12 +218,14 @@ class _Written:
         self.digests = {kind: np.zeros(length, np.uint64) for kind, length in self.length.items()}
         self.unreadable: dict[str, str] = {}
         self.n_verified = self.n_found = 0
+        self.cpu_seconds = 0.0
         self.nbytes = 0
 
     def add(self, report: PartReport) -> None:
         self.digests[report.kind][report.start : report.start + len(report.digests)] = report.digests
         self.n_verified += report.n_verified
         self.n_found += report.n_found
+        self.cpu_seconds += report.cpu_seconds
         if report.unreadable_from is not None and report.unreadable_from < self.length[report.kind]:
             self.length[report.kind] = report.unreadable_from
             self.unreadable[report.kind] = report.problem

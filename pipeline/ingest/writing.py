@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ class PartReport:
         digests: XXH3-64 of each frame that was written, (frame) uint64.
         n_verified: Chunks that were read back.
         n_found: Frames that had been written by an earlier run.
+        cpu_seconds: CPU time that it took.
         problem: What went wrong, in a sentence; else empty.
         unreadable_from: The first frame of the archive that can't be read from its source, with `problem`; else None.
     """
@@ -39,6 +41,7 @@ class PartReport:
     digests: npt.NDArray[np.uint64]
     n_verified: int = 0
     n_found: int = 0
+    cpu_seconds: float = 0.0
     problem: str = ""
     unreadable_from: int | None = None
 
@@ -57,6 +60,8 @@ def write_part(part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify:
     """
     digests: list[int] = []
     n_verified = n_found = 0
+    problem, unreadable_from = "", None
+    began = time.thread_time()
     try:
         for start, stop in _blocks(part, frames_per_chunk):
             if go_on and (values := _found(part, writer, start, stop)) is not None:
@@ -68,17 +73,20 @@ def write_part(part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify:
                 n_verified += _verified(part, writer, frames_per_chunk, verify, start, values)
             digests += [xxhash.xxh3_64_intdigest(frame) for frame in values]
     except UnreadableFrame as error:
-        return _report(part, digests, n_verified, n_found, error.why, part.start + error.index)
+        problem, unreadable_from = error.why, part.start + error.index
     except (ArchiveError, SourceError) as error:
-        return _report(part, digests, n_verified, n_found, str(error))
-    return _report(part, digests, n_verified, n_found)
-
-
-def _report(
-    part: Part, digests: list[int], n_verified: int, n_found: int, problem: str = "", unreadable: int | None = None
-) -> PartReport:
-    known = np.array(digests, np.uint64)
-    return PartReport(part.kind, part.start, part.stop, known, n_verified, n_found, problem, unreadable)
+        problem = str(error)
+    return PartReport(
+        part.kind,
+        part.start,
+        part.stop,
+        np.array(digests, np.uint64),
+        n_verified,
+        n_found,
+        time.thread_time() - began,
+        problem,
+        unreadable_from,
+    )
 
 
 def _blocks(part: Part, frames_per_chunk: int) -> Iterator[tuple[int, int]]:
