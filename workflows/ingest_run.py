@@ -15,9 +15,10 @@ import numpy as np
 
 from frame_formats import SourceOptions
 from frame_formats.stream import pixel_map_of
+from pipeline.ingest.beginning import require_place
 from pipeline.ingest.plan import IngestPlan
 from pipeline.ingest.planning import IngestOptions, needs_workers, plan_ingest
-from pipeline.ingest.run import IngestResult, ingest, require_place
+from pipeline.ingest.run import IngestResult, ingest
 from pipeline.workers.clusters import ClusterConfig, open_cluster, require_photonflow
 from workflows.byte_progress import ByteProgress, readable
 from workflows.command_line import ExitCode, configure_logging

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from distributed import Client, Future, KilledWorker, as_completed
 
-from frame_archive import ArchiveError, ArchiveWriter, create_archive, local_path
-from pipeline.errors import ResumeError, RunError
+from frame_archive import ArchiveError, ArchiveWriter
+from pipeline.errors import RunError
+from pipeline.ingest.beginning import COLUMN_ATTRS, add_column, created, require_place, resumed
 from pipeline.ingest.plan import IngestPlan, Part, Verify
-from pipeline.ingest.provenance import of_finished, of_unfinished
+from pipeline.ingest.provenance import of_finished
 from pipeline.ingest.writing import PartReport, write_part
 from pipeline.workers.clusters import count_workers
 
 _PARTS_AHEAD = 3
-_ROWS_OF_COLUMNS = 1 << 20
-_STATUS = {
-    "long_name": "what is wrong with a frame; 0 is a good one",
-    "flag_masks": [1, 2, 4, 8],
-    "flag_meanings": "missing_packets missing_module duplicate_number after_gap",
-}
-_COLUMN_ATTRS: dict[str, dict[str, Any]] = {
-    "frame_number": {"long_name": "the detector's number of the frame"},
-    "frame_status": _STATUS,
-    "frame_digest": {"long_name": "XXH3-64 of each frame's values, little-endian, rows one after the other"},
-}
 
 
 @dataclass(frozen=True)
@@ -96,11 +83,11 @@ def ingest(
     """
     began = time.monotonic()
     require_place(out, plan, resume=resume, overwrite=overwrite)
-    writer = _resumed(plan, out) if resume and os.path.lexists(out) else None
+    writer = resumed(plan, out) if resume and os.path.lexists(out) else None
     goes_on = writer is not None
     if writer is None:
         # What is there to be resumed, and was broken off before the first frame, is of no use.
-        writer = _created(plan, out, overwrite or resume, command)
+        writer = created(plan, out, overwrite or resume, command)
     written = _Written(plan)
     on_step("going on" if goes_on else "writing")
     _Parts(plan, writer, client, verify, goes_on, written, on_progress).run()
@@ -118,87 +105,6 @@ def ingest(
         n_found=written.n_found,
         ended_early=tuple(ended_early),
     )
-
-
-def require_place(
-    out: str | os.PathLike[str], plan: IngestPlan | None, *, resume: bool = False, overwrite: bool = False
-) -> None:
-    """Check that the archive may be written where it is wanted.
-
-    Args:
-        out: Where.
-        plan: What it is made of; None if that is not known yet.
-        resume: What is there goes on.
-        overwrite: What is there is replaced.
-
-    Raises:
-        ArchiveError: Something is there already, or one of the sources lies there.
-    """
-    place = Path(local_path(os.fspath(out))).absolute()
-    if os.path.lexists(place) and not (resume or overwrite):
-        raise ArchiveError(f"{place} exists already: choose another name, go on with --resume, or use --overwrite")
-    sources = [] if plan is None else [*(str(file.path) for file in plan.gathered.files), *plan.dark_files]
-    for source in sources:
-        if place.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
-            raise ArchiveError(f"{place} is what the archive would be made of ({source}): give it another name")
-
-
-def _created(plan: IngestPlan, out: str | os.PathLike[str], overwrite: bool, command: str) -> ArchiveWriter:
-    writer = create_archive(
-        out,
-        plan.shape,
-        plan.dtype,
-        plan.n_dark,
-        attrs=of_unfinished(plan, command, begun=False),
-        pixel_mask=plan.pixel_mask,
-        frames_per_chunk=plan.frames_per_chunk,
-        overwrite=overwrite,
-        compression=plan.compression,
-    )
-    if plan.dark is not None and plan.dark_attrs:
-        writer.set_attrs(plan.dark_attrs, of="dark")
-    for name, values in plan.columns().items():
-        attrs = _COLUMN_ATTRS.get(name) or plan.gathered.column_attrs.get(name, {})
-        _add_column(writer, name, values, attrs)
-    # From here on a run can go on with what is there.
-    writer.set_attrs(of_unfinished(plan, command, begun=True))
-    return writer
-
-
-def _resumed(plan: IngestPlan, out: str | os.PathLike[str]) -> ArchiveWriter | None:
-    """The archive that an earlier run has begun; None if that did not come as far as the first frame."""
-    try:
-        writer = ArchiveWriter.open(out)
-    except ArchiveError as error:
-        raise ResumeError(f"there is nothing to go on with: {error}") from error
-    state = writer.attrs().get("ingest")
-    state = state if isinstance(state, dict) else {}
-    if state.get("status") == "complete":
-        raise ResumeError(f"{writer.path} is complete: there is nothing to go on with; --overwrite makes it anew")
-    if state.get("status") != "running":
-        raise ResumeError(f"{writer.path} was not made by ingest: choose another name, or replace it with --overwrite")
-    if state.get("plan") is None:
-        return None
-    if state.get("plan") != plan.digest:
-        raise ResumeError(
-            f"{writer.path} was begun from other sources or with other options, or the sources have changed since: "
-            "begin anew with --overwrite"
-        )
-    # A run that ended in the middle of shortening them.
-    for name, length in (("frames", plan.shape[0]), ("dark", plan.n_dark)):
-        if length:
-            writer.set_length(name, length)
-    for name, values in plan.columns().items():
-        _add_column(writer, name, values, _COLUMN_ATTRS.get(name) or plan.gathered.column_attrs.get(name, {}))
-    return dataclasses.replace(writer, compression=plan.compression)
-
-
-def _add_column(writer: ArchiveWriter, name: str, values: npt.NDArray[Any], attrs: Mapping[str, Any]) -> None:
-    chunks = (min(len(values), _ROWS_OF_COLUMNS),)
-    # An earlier run may have come as far as this.
-    writer.add_array(name, values.shape, values.dtype, chunks, ("frame",), attrs, overwrite=True)
-    for start in range(0, len(values), _ROWS_OF_COLUMNS):
-        writer.write(name, start, values[start : start + _ROWS_OF_COLUMNS])
 
 
 class _Written:
@@ -255,7 +161,7 @@ class _Written:
         return said
 
     def add_digests(self, writer: ArchiveWriter) -> None:
-        _add_column(writer, "frame_digest", self.digests["frames"], _COLUMN_ATTRS["frame_digest"])
+        add_column(writer, "frame_digest", self.digests["frames"], COLUMN_ATTRS["frame_digest"])
 
 
 class _Parts:
