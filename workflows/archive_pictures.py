@@ -63,7 +63,7 @@ def draw_archive(archive: FrameArchive, folder: Path) -> list[str]:
 def _of_frames(frames: npt.NDArray[Any], gain_bits: int) -> list[tuple[str, npt.NDArray[Any], str, str]]:
     """Mean and noise of frames that may hold photons."""
     mean, noise = mean_and_noise(DarkSums.of(frames, gain_bits=gain_bits))
-    of, how = f"the first {len(frames):,} frames", "standard deviation"
+    of, how = f"the first {len(frames):,} frames", "standard deviation, photons and all"
     # Of the lower values alone, and of few frames it is not known; a switched value is not a lower one.
     if len(frames) >= FEWEST_FRAMES and not in_another_gain(frames, gain_bits).any():
         how = "from the lower values, photons left out"
