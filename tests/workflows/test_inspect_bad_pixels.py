@@ -184,3 +184,20 @@ def test_frames_that_an_ingest_has_flagged_are_counted(photonflow, tmp_path):
     assert page["frames_flagged"] == flagged
     text = photonflow("inspect", "a.zarr").stdout
     assert "2: 1 missing packets, 1 after gap" in text
+
+
+def test_a_run_on_words_with_gain_bits_tells_what_it_left_out(photonflow, make_archive):
+    rng = np.random.default_rng(2)
+    frames = rng.normal(3000, 18, (40, *SHAPE)).round().astype(np.uint16)
+    frames[:, 10, 10:20] |= 1 << 14
+    dark = rng.normal(3000, 18, (120, *SHAPE)).round().astype(np.uint16)
+    dark[5, 20, 20:25] = 3800
+    make_archive(dark, frames, attrs={"gain_bits": 2})
+    outcome = photonflow("process", "a.zarr", "--dark-clip", "5", "--cpus", "1", "--no-progress")
+    assert outcome.code == 0, outcome.stderr
+    assert "5 of 403,200 values of the darks (0.001%) lie more than 5 noise widths" in outcome.stderr
+    assert "values switched" in outcome.stdout
+    page = json.loads(photonflow("inspect", "a.clusters.zarr", "--json").stdout)
+    assert (page["parameters"]["gain_bits"], page["parameters"]["dark_clip"]) == (2, 5)
+    names = ("switched_values", "dark_values", "dark_values_clipped", "dark_values_switched")
+    assert [page["origin"][name] for name in names] == [400, 403_200, 5, 0]
