@@ -23,6 +23,7 @@ from frame_archive import FrameArchive, create_archive
 THREADS = 2
 # The reference takes half a second a hundred frames, and need not be timed on all.
 REFERENCE_FRAMES = 20
+SPECTRUM_EDGES = tuple(range(0, 2401, 16))
 
 Frames = npt.NDArray[Any]
 
@@ -36,12 +37,14 @@ class Rung:
         frames: frames that it was timed on.
         laps: how long it took.
         identical: whether it gave the reference's clusters, signal and order.
+        spectrum: its clusters in the bins of `SPECTRUM_EDGES`, by the sum of their windows.
     """
 
     idea: str
     frames: int
     laps: Laps
     identical: bool
+    spectrum: tuple[int, ...] = ()
 
 
 def ladder(subject: Subject, folder: Path, repeats: int) -> list[Rung]:
@@ -106,7 +109,13 @@ def ladder(subject: Subject, folder: Path, repeats: int) -> list[Rung]:
     }  # fmt: skip
     expected = of_batches(by(finder))()
     laps = race({idea: _lap(work) for idea, (_, work) in rungs.items()}, repeats)
-    return [Rung(idea, n, laps[idea], _same(work(), expected, n)) for idea, (n, work) in rungs.items()]
+    return [_rung(idea, n, laps[idea], work(), expected) for idea, (n, work) in rungs.items()]
+
+
+def _rung(idea: str, n_frames: int, laps: Laps, found: list[Clusters], expected: list[Clusters]) -> Rung:
+    energies = np.concatenate([part.signal.sum(axis=(1, 2)) for part in found])
+    spectrum = tuple(np.histogram(energies, SPECTRUM_EDGES)[0].tolist())
+    return Rung(idea, n_frames, laps, _same(found, expected, n_frames), spectrum)
 
 
 def _lap(work: Callable[[], list[Clusters]]) -> Callable[[], Lap]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.race.contests import Row
-from benchmarks.race.ladder import Rung
+from benchmarks.race.ladder import SPECTRUM_EDGES, Rung
 from benchmarks.race.start import Start
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -35,9 +35,11 @@ def as_json(
                 "clusters": rung.laps.clusters,
                 "identical": rung.identical,
                 "minor_faults": rung.laps.faults,
+                "spectrum": rung.spectrum,
             }
             for rung in rungs
         ],
+        "spectrum_edges": SPECTRUM_EDGES,
         "start": None if start is None else asdict(start),
     }
 

@@ -31,17 +31,14 @@ BENCH = {
     "rows": [
         {"name": "one core", "rival": "another finder", "is_race": True, "clusters": 2000, "rival_clusters": 2001}
     ],
+    "spectrum_edges": [0, 100, 200],
     "ladder": [
-        {
-            "idea": "plain reference",
-            "us_per_frame": 900.0,
-            "quartiles": [880, 930],
-            "clusters": 2000,
-            "identical": True,
-        },
-        {"idea": "SIMD", "us_per_frame": 45.0, "quartiles": [44, 47], "clusters": 2000, "identical": True},
+        {"idea": "plain reference", "us_per_frame": 900.0, "quartiles": [880, 930], "frames": 2, "clusters": 200,
+         "identical": True, "spectrum": [40, 160]},
+        {"idea": "SIMD", "us_per_frame": 45.0, "quartiles": [44, 47], "frames": 20, "clusters": 2000,
+         "identical": True, "spectrum": [400, 1600]},
     ],
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -102,8 +99,9 @@ def test_the_page_tells_every_figure_and_needs_nothing_from_elsewhere(whole):
     for said in ("60", "not measured", "float32", "plain reference", "another finder", "×20.0", "Report written"):
         assert said in html
     missing = [name for name, part in report.parts.items() if part.picture is None]
-    assert missing == ["spectra"]
-    assert report.parts["spectra"].says == ["The benchmark's results hold no spectra of its variants."]
+    assert missing == []
+    # A rung that was timed on fewer frames found fewer clusters, and differs in none.
+    assert [row[3] for row in report.parts["counts"].table.rows] == ["+0.0", "+0.0", "+500.0"]
     assert html.count("<img alt=") == len(report.pictures)
     for reference in ("http://", "https://", "<script", "url(", "file:"):
         assert reference not in html.split("<footer>")[0]
@@ -188,6 +186,9 @@ def test_the_command_writes_what_it_is_asked_for(photonflow, run, tmp_path):
     assert all((tmp_path / "pictures" / name).read_bytes().startswith(b"\x89PNG") for name in names)
     assert "spectrum.png" not in names
     assert "process with --products" in (tmp_path / "made" / "r.html").read_text()
+    page = photonflow("inspect", dataset).stdout
+    assert "share of bound" in page
+    assert done.stdout.splitlines()[0] in page
 
 
 def part_says(report: Report, name: str) -> str:

@@ -1,7 +1,7 @@
 """Pictures of a benchmark: its ladder, how far each variant's clusters are from the reference's, and their spectra.
 
 Read is what ``photonflow benchmark`` writes: ``ladder``, a list of rungs with ``idea``, ``us_per_frame``,
-``quartiles``, ``clusters``, ``identical``, and ``rows``, of which races have ``rival``, ``clusters``,
+``quartiles``, ``frames``, ``clusters``, ``identical``, and ``rows``, of which races have ``rival``, ``clusters``,
 ``rival_clusters``. A rung may have a ``spectrum`` (counts) with the result's ``spectrum_edges`` in ADU.
 """
 
@@ -30,7 +30,8 @@ class Rung:
         microseconds: µs a frame, the median of repeats.
         lowest: The first quartile.
         highest: The third quartile.
-        clusters: How many were found.
+        frames: Frames that it was timed on.
+        clusters: How many were found in them.
         identical: Whether they are the reference's, to the last bit.
         spectrum: Counts, or nothing.
     """
@@ -39,6 +40,7 @@ class Rung:
     microseconds: float
     lowest: float
     highest: float
+    frames: int
     clusters: int
     identical: bool
     spectrum: tuple[int, ...]
@@ -78,13 +80,15 @@ def rungs(run: RunRecord) -> list[Rung]:
 
 
 def comparisons(run: RunRecord) -> list[Comparison]:
-    """Every rung against the first, and every rival against ours.
+    """Every rung against one that is identical to the reference, and every rival against ours.
 
     Raises:
         AbsentError: There are none.
     """
     steps = [_rung(values) for values in _list(run, "ladder")]
-    found = [Comparison(step.idea, step.clusters, steps[0].clusters) for step in steps[1:]]
+    # Slow rungs are timed on fewer frames, so each is compared with one of as many.
+    sound = {step.frames: step.clusters for step in steps if step.identical}
+    found = [Comparison(step.idea, step.clusters, sound[step.frames]) for step in steps if step.frames in sound]
     for row in _list(run, "rows"):
         if row.get("is_race") and row.get("rival_clusters"):
             name = f"{row['rival']}: {row['name']}"
@@ -142,9 +146,9 @@ def spectra_chart(run: RunRecord) -> Figure:
     figure, axes = styled(3.9)
     for place, step in enumerate(found):
         style = {"linewidth": 3.0, "color": STAGES["idle"]} if place == 0 else {"linewidth": 0.9}
-        axes.stairs(step.spectrum, edges, label=_cut(step.idea), **style)
+        axes.stairs(np.array(step.spectrum) / max(step.frames, 1), edges, label=_cut(step.idea), **style)
     axes.set_xlabel("cluster energy [ADU]")
-    axes.set_ylabel("clusters a bin")
+    axes.set_ylabel("clusters a bin and frame")
     axes.legend()
     axes.set_title("Spectra of all variants, overlaid")
     return figure
@@ -161,7 +165,14 @@ def _rung(values: dict[str, Any]) -> Rung:
         lowest, highest = map(float, values.get("quartiles") or (time, time))
         spectrum = tuple(values.get("spectrum") or ())
         return Rung(
-            str(values["idea"]), time, lowest, highest, int(values["clusters"]), bool(values.get("identical")), spectrum
+            idea=str(values["idea"]),
+            microseconds=time,
+            lowest=lowest,
+            highest=highest,
+            frames=int(values["frames"]),
+            clusters=int(values["clusters"]),
+            identical=bool(values["identical"]),
+            spectrum=spectrum,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(

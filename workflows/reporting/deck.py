@@ -45,7 +45,7 @@ KNOBS = Rows(
         ("--cluster-size", "3x3; larger for thick sensors", "output and time grow with its area"),
         ("--products, --no-clusters", "when counts are enough", "no list of clusters; nearly no writing"),
         ("--tracking chain", "drift over many batches", "batches one after the other"),
-        ("--recentre, --warmup", "a pedestal that has moved", "the frames are read twice"),
+        ("--recentre, --warmup", "a pedestal that has moved", "a warm-up reads its frames twice"),
     ],
 )
 
