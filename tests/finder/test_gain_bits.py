@@ -22,10 +22,9 @@ from finder.recentre import plain_centre
 # A kernel is compiled for each: (window, noise, tracking, gain bits).
 KERNELS = [
     ((3, 3), "running", True, 2),
-    ((3, 3), "trained", True, 2),
+    ((3, 3), "trained", True, 1),
     ((3, 3), "running", False, 2),
     ((5, 3), "running", True, 2),
-    ((9, 9), "trained", True, 1),
 ]
 SHAPES = [(1, 1), (3, 7), (9, 16), (17, 33), (8, 65)]
 COMMON_MODES = [None, None, *map(CommonMode.parse, ("row", "column", "tile:4x5"))]
