@@ -31,8 +31,8 @@ class _Darks(click.Command):
 
 
 @click.command(name="ingest", cls=_Darks)
-@click.argument("sources", type=click.Path(), nargs=-1)
-@click.argument("out", type=click.Path(), required=False)
+@click.argument("sources", type=click.Path(), nargs=-1, metavar="SOURCE...")
+@click.argument("out", type=click.Path(), required=False, metavar="OUT.zarr")
 @click.option("--dark", multiple=True, metavar="SOURCE...", help="Darks: files as SOURCE, or first:N of the frames.")
 @click.option("--mask", type=click.Path(), metavar="FILE", help="Bad pixels (NPY, NPZ or Zarr), added to the sources'.")
 @click.option("--store-as", type=click.Choice(_DTYPES), help="Integer type of the archive; every value has to fit.")
@@ -65,9 +65,9 @@ class _Darks(click.Command):
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @click.option("-v", "--verbose", count=True, help="Say more; twice for all.")
 def command(sources: tuple[str, ...], out: str | None, **options: Any) -> None:
-    """Make the frame archive OUT of SOURCES: HDF5/NeXus, detector .raw, TIFF, NPY, NPZ, FITS, CBF, EDF, MarCCD, Zarr.
+    """Make the frame archive OUT.zarr of each SOURCE: HDF5/NeXus, detector .raw, TIFF, NPY, NPZ, FITS, CBF, EDF, MarCCD, Zarr.
 
-    A source is a file, a folder, a pattern or a Zarr store; FILE::NAME names an array in it. Put --dark after OUT.
+    A source is a file, a folder, a pattern or a Zarr store; FILE::NAME names an array in it. Put --dark behind OUT.zarr.
     """
     if out is None or not sources:
         raise click.UsageError("name at least one source and then the archive, before --dark: ingest SOURCE… OUT.zarr")
