@@ -7,7 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from frame_formats import OpenedSource, SourceError, SourceFacts, files_meant, gather, open_source
+from frame_formats import (
+    OpenedSource,
+    SourceError,
+    SourceFacts,
+    UnreadableFrame,
+    files_meant,
+    gather,
+    open_source,
+)
 from frame_formats.file_bytes import PlainFrames
 from frame_formats.natural_order import natural_key
 
@@ -173,3 +181,20 @@ def test_a_piece_of_a_long_series_takes_only_its_own_sources(source, read):
     piece = gathered.frames.cut(33, 36)
     assert firsts(piece, read) == [100, 0, 100]
     assert {Path(piece.path).name} == {"f016"}
+
+
+@pytest.mark.parametrize("numbers", [None, [8, 7, 6, 5]])
+def test_a_frame_that_cannot_be_read_is_told_by_its_place_among_all(source, tmp_path, numbers):
+    gathered = gather([source("a", 4, None if numbers is None else range(1, 5)), source("b", 4, numbers)])
+    # Of b, two frames of 12 bytes are left: its first two, which are the last two where its numbers run backwards.
+    (tmp_path / "b").write_bytes((tmp_path / "b").read_bytes()[:30])
+    first_lost = 6 if numbers is None else 4
+    for start in (0, 3):
+        piece = gathered.frames.cut(start, 8)
+        out = np.empty((piece.n_frames, 2, 3), np.uint16)
+        with pytest.raises(UnreadableFrame, match=r"b ends in the middle of frame \d: it was cut short") as error:
+            piece.read(0, piece.n_frames, out)
+        assert error.value.index == first_lost - start
+        with pytest.raises(UnreadableFrame) as error:
+            gathered.frames.read(start, 8, np.empty((8 - start, 2, 3), np.uint16))
+        assert error.value.index == first_lost
