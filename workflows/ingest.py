@@ -65,9 +65,9 @@ class _Darks(click.Command):
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @click.option("-v", "--verbose", count=True, help="Say more; twice for all.")
 def command(sources: tuple[str, ...], out: str | None, **options: Any) -> None:
-    """Make the frame archive OUT.zarr of each SOURCE: HDF5/NeXus, detector .raw, TIFF, NPY, NPZ, FITS, CBF, EDF, MarCCD, Zarr.
+    """Make a frame archive of HDF5/NeXus, detector .raw, TIFF, NPY, NPZ, FITS, CBF, EDF and MarCCD files, or of Zarr.
 
-    A source is a file, a folder, a pattern or a Zarr store; FILE::NAME names an array in it. Put --dark behind OUT.zarr.
+    SOURCE is a file, a folder, a pattern or a Zarr store; FILE::NAME names an array in it. Put --dark behind OUT.zarr.
     """
     if out is None or not sources:
         raise click.UsageError("name at least one source and then the archive, before --dark: ingest SOURCE… OUT.zarr")
