@@ -29,6 +29,8 @@ PARTS = ("peer", "plain", "rates", "shapes", "ladder", "run", "start")
     help="What to measure, with commas between: against the peer; masks, types and windows; photon rates; shapes; the "
     "ladder of ideas; whole runs; starts.",
 )
+@click.option("--frames", type=click.IntRange(min=4), help="Frames of 400x400 for 3x3.  [default: 300]")
+@click.option("--repeats", type=click.IntRange(min=1), help="Timed runs of each.  [default: 5]")
 @click.option("--tiny", is_flag=True, help="A few small frames: shows that all works; its times mean nothing.")
 @click.option(
     "--peer-python",
@@ -39,7 +41,16 @@ PARTS = ("peer", "plain", "rates", "shapes", "ladder", "run", "start")
 @click.option(
     "--work", type=click.Path(), help="Where the archive of the whole runs goes.  [default: as temporary files]"
 )
-def command(out: str | None, parts: str, tiny: bool, peer_python: str | None, peer: bool, work: str | None) -> None:
+def command(
+    out: str | None,
+    parts: str,
+    frames: int | None,
+    repeats: int | None,
+    tiny: bool,
+    peer_python: str | None,
+    peer: bool,
+    work: str | None,
+) -> None:
     """Time the finder against aare, and what each of its ideas brings, in under ten minutes on two cores."""
     configure_logging(0)
     wanted = [name.strip() for name in parts.split(",") if name.strip()]
@@ -51,6 +62,7 @@ def command(out: str | None, parts: str, tiny: bool, peer_python: str | None, pe
         raise ValueError("the benchmark is part of photonflow's checkout, and not of what is installed: run it there")
     root = Path(spec.origin).parents[2]
     given = ["--parts", ",".join(wanted), *(["--tiny"] if tiny else []), *(["--work", work] if work else [])]
+    given += [f"--{name}={value}" for name, value in (("frames", frames), ("repeats", repeats)) if value]
     if peer:
         given += ["--peer-python", peer_python] if peer_python else ["--peer-home", str(root / ".peer")]
     with tempfile.TemporaryDirectory() as folder:

@@ -62,7 +62,7 @@ def run_all(sizes: Sizes, parts: set[str], python: str | None, work: Path | None
             _say("the ladder")
             rungs = ladder(subject, folder, sizes.repeats)
         if "run" in parts:
-            n_frames = RUN_FRAMES if sizes.frames >= 100 else 3 * sizes.frames
+            n_frames = min(RUN_FRAMES, 20 * sizes.frames)
             rows += _told("whole runs", whole_run(subject, on_disk, n_frames, peer, sizes))
         if "start" in parts:
             _say("starting processes")
@@ -97,12 +97,16 @@ def main() -> None:
     parser.add_argument("--peer-home", type=Path)
     parser.add_argument("--peer-python")
     parser.add_argument("--work", type=Path)
+    parser.add_argument("--frames", type=int)
+    parser.add_argument("--repeats", type=int)
     given = parser.parse_args()
     parts = set(given.parts.split(","))
     python = given.peer_python
     if python is None and given.peer_home is not None:
         python = python_with_aare(given.peer_home)
-    result = run_all(TINY if given.tiny else Sizes(), parts, python, given.work)
+    sizes = TINY if given.tiny else Sizes()
+    sizes = replace(sizes, frames=given.frames or sizes.frames, repeats=given.repeats or sizes.repeats)
+    result = run_all(sizes, parts, python, given.work)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

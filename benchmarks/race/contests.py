@@ -80,6 +80,14 @@ class Row:
         return theirs / self.time if self.is_race else self.time / theirs
 
     @property
+    def core_ratio(self) -> float | None:
+        """The same of processor times."""
+        if self.against is None or not (self.ours.median_core and self.against.median_core):
+            return None
+        ours, theirs = self.ours.median_core / self.per, self.against.median_core / self.per_against
+        return theirs / ours if self.is_race else ours / theirs
+
+    @property
     def is_race(self) -> bool:
         """Whether it is against the peer."""
         return self.rival.startswith("aare")

@@ -38,9 +38,14 @@ def positions(finder: Finder, frames: npt.NDArray[Any], pedestal: Pedestal) -> P
 def one_core(
     frames: npt.NDArray[Any], pedestal: Pedestal, parameters: FinderParameters, mask: npt.NDArray[Any] | None = None
 ) -> Callable[[], Lap]:
-    """Runs one chain over all frames on one core."""
+    """Runs one chain over all frames on one core; the chain is opened untimed, as the peer is trained untimed."""
     finder = open_finder("cpu", parameters, frames.shape[1:], mask)
-    return lambda: lap_of(lambda: search(finder.chain(pedestal), frames))
+
+    def lap() -> Lap:
+        chain = finder.chain(pedestal)
+        return lap_of(lambda: search(chain, frames))
+
+    return lap
 
 
 def threads(frames: npt.NDArray[Any], finder: Finder, pedestal: Pedestal, n: int) -> Callable[[], Lap]:
@@ -48,7 +53,8 @@ def threads(frames: npt.NDArray[Any], finder: Finder, pedestal: Pedestal, n: int
     parts = np.array_split(frames, n)
     pool = ThreadPoolExecutor(n)
 
-    def work() -> int:
-        return sum(pool.map(lambda part: search(finder.chain(pedestal), part), parts))
+    def lap() -> Lap:
+        chains = [finder.chain(pedestal) for _ in parts]
+        return lap_of(lambda: sum(pool.map(search, chains, parts)))
 
-    return lambda: lap_of(work)
+    return lap

@@ -13,10 +13,10 @@ from benchmarks.race.start import Start
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 ROW_HEADINGS = (
-    "work", "median", "quartiles", "", "against", "median", "ratio", "goal", "clusters", "its clusters", "differ",
-    "faults", "its faults",
+    "work", "median", "quartiles", "", "against", "median", "ratio", "of core time", "goal", "clusters", "its clusters",
+    "differ", "faults", "its faults",
 )  # fmt: skip
-RUNG_HEADINGS = ("idea", "µs/frame", "quartiles", "× the last", "clusters", "identical", "faults")
+RUNG_HEADINGS = ("idea", "µs/frame", "quartiles", "× the last", "core µs/frame", "clusters", "identical", "faults")
 
 
 def as_json(
@@ -29,6 +29,7 @@ def as_json(
         "ladder": [
             {
                 "idea": rung.idea,
+                "core_us_per_frame": rung.laps.median_core / rung.frames * 1e6,
                 "us_per_frame": rung.laps.median / rung.frames * 1e6,
                 "quartiles": [side / rung.frames * 1e6 for side in rung.laps.quartiles],
                 "frames": rung.frames,
@@ -55,6 +56,8 @@ def _row(row: Row) -> dict[str, Any]:
         "rival_median": None if rival is None else rival.median / row.per_against,
         "rival_quartiles": None if rival is None else [side / row.per_against for side in rival.quartiles],
         "ratio": row.ratio,
+        "core_median": row.ours.median_core / row.per,
+        "core_ratio": row.core_ratio,
         "goal": row.goal,
         "reached": row.reached,
         "is_race": row.is_race,
@@ -97,6 +100,7 @@ def _row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["rival"],
         _number(row["rival_median"], ",.1f"),
         _number(row["ratio"], ".2f"),
+        _number(row["core_ratio"], ".2f"),
         goal,
         f"{row['clusters']:,}",
         _number(row["rival_clusters"] if race else None, ","),
@@ -115,6 +119,7 @@ def _rung_cells(rungs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]
             f"{time:,.1f}",
             _spread(rung["quartiles"]),
             "" if before is None else f"{before / time:.2f}",
+            f"{rung['core_us_per_frame']:,.1f}",
             f"{rung['clusters']:,}",
             "yes" if rung["identical"] else "NO",
             f"{rung['minor_faults']:,}",

@@ -24,11 +24,13 @@ class Lap:
 
     Attributes:
         seconds: how long it took, s.
+        core_seconds: processor time of all its threads, s: other work on the machine disturbs it less.
         faults: minor page faults of the process meanwhile.
         clusters: clusters found.
     """
 
     seconds: float
+    core_seconds: float
     faults: int
     clusters: int
 
@@ -39,12 +41,14 @@ class Laps:
 
     Attributes:
         seconds: of each run, s.
+        core_seconds: processor time of each, s.
         faults: minor page faults of the last one.
         clusters: clusters that each of them found.
         settled: whether its page faults had settled before it was timed.
     """
 
     seconds: tuple[float, ...]
+    core_seconds: tuple[float, ...]
     faults: int
     clusters: int
     settled: bool
@@ -53,6 +57,11 @@ class Laps:
     def median(self) -> float:
         """The median run, s."""
         return statistics.median(self.seconds)
+
+    @property
+    def median_core(self) -> float:
+        """The median processor time, s."""
+        return statistics.median(self.core_seconds)
 
     @property
     def quartiles(self) -> tuple[float, float]:
@@ -71,9 +80,9 @@ def minor_faults() -> int:
 def lap_of(work: Callable[[], int]) -> Lap:
     """Time one run of `work`, which returns the number of clusters it found."""
     faults = minor_faults()
-    begin = time.perf_counter()
+    begin, core = time.perf_counter(), time.process_time()
     clusters = work()
-    return Lap(time.perf_counter() - begin, minor_faults() - faults, clusters)
+    return Lap(time.perf_counter() - begin, time.process_time() - core, minor_faults() - faults, clusters)
 
 
 def race(contestants: Mapping[str, Callable[[], Lap]], repeats: int) -> dict[str, Laps]:
@@ -96,7 +105,13 @@ def race(contestants: Mapping[str, Callable[[], Lap]], repeats: int) -> dict[str
         if len({lap.clusters for lap in runs}) > 1:
             raise RuntimeError(f"{name} found {sorted({lap.clusters for lap in runs})} clusters in the same frames")
     return {
-        name: Laps(tuple(lap.seconds for lap in runs), runs[-1].faults, runs[-1].clusters, settled[name])
+        name: Laps(
+            tuple(lap.seconds for lap in runs),
+            tuple(lap.core_seconds for lap in runs),
+            runs[-1].faults,
+            runs[-1].clusters,
+            settled[name],
+        )
         for name, runs in laps.items()
     }
 

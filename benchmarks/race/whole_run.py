@@ -77,7 +77,7 @@ def _runs(
             def lap() -> Lap:
                 result: RunResult = execute(prepared, client)  # noqa: B023 (called within the loop)
                 summary = result.summary
-                return Lap(summary.seconds, 0, summary.clusters)
+                return Lap(summary.seconds, 0.0, 0, summary.clusters)
 
             contestants = {"ours": lap}
             if peer is not None and variant is VARIANTS[0]:
