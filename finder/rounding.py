@@ -18,6 +18,10 @@ HALF = np.float32(0.5)
 _lock = threading.Lock()
 
 
+class SignalRangeError(ValueError):
+    """A signal is larger than the type that it was to be rounded to can hold."""
+
+
 def rounded(signal: NDArray[np.float32], dtype: DTypeLike) -> NDArray[Any]:
     """`signal` as int32, rounded half away from zero, or as float32, unchanged.
 
@@ -26,7 +30,8 @@ def rounded(signal: NDArray[np.float32], dtype: DTypeLike) -> NDArray[Any]:
         dtype: int32 or float32.
 
     Raises:
-        ValueError: another dtype, or a value that int32 cannot hold.
+        ValueError: another dtype.
+        SignalRangeError: a value that int32 cannot hold.
     """
     wanted = np.dtype(dtype)
     if wanted == np.float32:
@@ -37,7 +42,7 @@ def rounded(signal: NDArray[np.float32], dtype: DTypeLike) -> NDArray[Any]:
     with _lock:
         round_half_away = _compiled_round()
     if not round_half_away(np.ascontiguousarray(signal, np.float32).reshape(-1), result.reshape(-1)):
-        raise ValueError("a signal does not fit int32: store the signal as float32")
+        raise SignalRangeError("a signal does not fit int32: store the signal as float32")
     return result
 
 

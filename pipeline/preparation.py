@@ -18,12 +18,14 @@ from finder import FinderParameters, Pedestal, chosen_backend
 from finder.dark_clip import checked_clip
 from finder.products import ProductCounter, ProductOptions
 from frame_archive import ArchiveAddress, FrameArchive, local_path
+from guarded_zarr import enclosing_store
 from pipeline.batches.chain_start import ChainOptions
 from pipeline.batches.plan import BatchPlan
 from pipeline.inputs.detector_gain import gain_bits_of_run
 from pipeline.inputs.pedestal_source import DarkFrames, PedestalSource, find_pedestal
 from pipeline.inputs.pixel_masks import combined_mask
-from pipeline.output.ownership import being_written, living_writer
+from pipeline.output.ownership import being_written, living_writer, require_lock_place
+from pipeline.resuming.journal import require_journal_place
 
 BLOCK_BYTES = 8 << 20
 """Frames are read and searched in blocks of about so many bytes, small enough to stay in a core's share of cache."""
@@ -146,9 +148,11 @@ def prepare(options: RunOptions) -> PreparedRun:
     _check_chains(options)
     if options.batch_size < 1:
         raise ValueError(f"a batch of {options.batch_size} frames was asked for: the batch size is at least 1")
-    if dataset_status(_absolute(options.archive)) in ("running", "complete"):
+    given = _absolute(options.archive)
+    place = str(enclosing_store(Path(given)) or given)  # An array of a dataset has the looks of frames.
+    if dataset_status(place) in ("running", "complete"):
         raise ValueError(
-            f"{options.archive} is a cluster dataset already: `photonflow inspect` says what is in it; give `process` "
+            f"{place} is a cluster dataset already: `photonflow inspect` says what is in it; give `process` "
             "an archive of frames"
         )
     if not options.clusters and not options.products.names:
@@ -244,6 +248,8 @@ def _frame_range(options: RunOptions, archive: FrameArchive, pedestal: PedestalS
 
 
 def _output(options: RunOptions, archive: FrameArchive) -> str:
+    if options.out == "":
+        raise ValueError("--out is empty: give the place of the dataset, or leave the option out")
     out = Path(_absolute(options.out or default_output(archive.address.path)))
     place = out.resolve()
     sources = {"archive": archive.address.path, "pedestal": options.pedestal, "mask": options.mask}
@@ -257,6 +263,8 @@ def _output(options: RunOptions, archive: FrameArchive) -> str:
             raise ValueError(f"the output {out} lies inside the {name} {path}: give --out another place")
         if place in source.parents:
             raise ValueError(f"the {name} {path} lies inside the output {out}: give --out another place")
+    if (store := enclosing_store(out)) is not None:
+        raise ValueError(f"the output {out} lies inside the Zarr store {store}: give --out another place")
     status = dataset_status(str(out))
     if status == "foreign":
         raise FileExistsError(
@@ -272,6 +280,8 @@ def _output(options: RunOptions, archive: FrameArchive) -> str:
         )
     if not options.resume:
         require_replaceable(str(out))
+    require_lock_place(str(out))
+    require_journal_place(str(out))
     _require_writable(out)
     return str(out)
 

@@ -37,16 +37,19 @@ def pedestal_over_run(
     axes.set_xlabel("first frame of the batch, counted from the archive's first")
     axes.set_ylabel("noise widths, median pixel")
     low, high = axes.get_ylim()
-    axes.set_ylim(low, high + 0.3 * (high - low))
+    axes.set_ylim(low, high + 0.35 * (high - low))
     shares = axes.twinx()
     shares.set_ylabel("share of pixels [%]")
-    shares.set_ylim(0, 105)
+    largest = 1.0
     for name, label, colour in (
         ("pixels_off", "more than a noise width off", "#fd8d3c"),
         ("seldom_updated", "updated in fewer than half of the frames", "#cb181d"),
     ):
         if name in table:
-            shares.plot(first_frames, 100 * table[name], color=colour, linewidth=0.9, linestyle="--", label=label)
+            shares.plot(first_frames, 100 * table[name], color=colour, marker=marker, lw=0.9, ls="--", label=label)
+            largest = max(largest, float(100 * table[name].max()))
+    # Room for the legend; and shares of less than 1 % are seen.
+    shares.set_ylim(0, 1.35 * largest)
     lines = [line for one in (axes, shares) for line in one.get_legend_handles_labels()[0]]
     axes.legend(lines, [str(line.get_label()) for line in lines], fontsize=7, frameon=False, loc="upper left", ncols=2)
     return figure

@@ -2,6 +2,7 @@
 
 from guarded_zarr.arrays import bound_decoding, codec_names, largest_stored, opened_array, require_holdable
 from guarded_zarr.bounded_codecs import blosc_sizes, require_blosc_length
+from guarded_zarr.enclosing import enclosing_store
 from guarded_zarr.errors import GuardError, RefusedError
 from guarded_zarr.files import StoreFolder, open_regular, read_part
 from guarded_zarr.metadata_json import (
@@ -23,6 +24,7 @@ __all__ = [
     "bound_decoding",
     "codec_names",
     "cut_short",
+    "enclosing_store",
     "largest_stored",
     "open_regular",
     "opened_array",

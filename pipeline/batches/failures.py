@@ -10,6 +10,7 @@ from typing import Any
 from distributed import Future, KilledWorker
 
 from cluster_store import FrameStatus
+from finder.rounding import SignalRangeError
 from pipeline.batches.plan import Batch
 from pipeline.batches.reports import BatchReport, BatchWrite
 from pipeline.errors import BatchError, ChangedResultError, ClusterUnavailableError, OutputError, RunError
@@ -62,6 +63,16 @@ def failure(step: str, batch: Batch, future: Future[Any], watch: ClusterWatch, d
     logger.info("%s failed at step %s", batch, step, exc_info=cause)
     if isinstance(cause, OutputError | ChangedResultError):
         return Failure(cause, None, "")
+    if isinstance(cause, SignalRangeError):
+        # Not the batch's fault, and no other try helps: the run was asked for what can't be.
+        return Failure(
+            RunError(
+                f"a signal of {batch} does not fit int32, as which it is stored, or counted for --products: run again "
+                "with --signal-dtype float32 and without --products, with --overwrite"
+            ),
+            None,
+            "",
+        )
     if isinstance(cause, KilledWorker):
         sentence = deaths.sentence(cause, watch.hung)
         return Failure(BatchError(f"{batch} {sentence}"), FrameStatus.FAILED, f"it {sentence}")

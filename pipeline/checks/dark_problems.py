@@ -33,6 +33,7 @@ _CROWDED = 0.15
 # A pixel's own ratio scatters by a quarter: so far off are less than one in a hundred by chance.
 _PIXEL_QUIETER, _PIXEL_NOISIER, _SHARE_OF_PIXELS_OFF = 0.4, 2.5, 0.05
 _FRAMES, _PIXELS, _FEWEST_PIXELS = 64, 8_192, 100
+_SHARE_CONSTANT = 0.5
 _DARKS_OF_A_GROUP = 50
 _SETTINGS = re.compile(r"(?i)(^|_)(exposure|integration|count|acquisition)_?time|(^|_)exposure(_|$)|(^|_)gain(_|$)")
 
@@ -78,6 +79,7 @@ def dark_problems(
     """
     source = prepared.pedestal
     problems = [] if quality is None else _problems_among(source, quality)
+    problems += _problems_of_constant_darks(prepared, dark_noise)
     problems += _problems_of_noise(prepared, dark_noise)
     if isinstance(source, DarkFrames):
         problems += _problems_of_settings(prepared, source)
@@ -99,6 +101,19 @@ def _problems_among(source: object, quality: DarkQuality) -> list[str]:
             "frames then, so give darks taken in one go, shortly before the run"
         )
     return problems
+
+
+def _problems_of_constant_darks(prepared: PreparedRun, dark_noise: npt.NDArray[np.floating[Any]]) -> list[str]:
+    masked = masked_in(prepared)
+    noise = dark_noise if masked is None else dark_noise[~masked]
+    constant = float(np.mean(noise == 0)) if noise.size else 0.0
+    if constant <= _SHARE_CONSTANT:
+        return []
+    return [
+        f"{constant:.0%} of the pixels have no noise at all in the pedestal ({prepared.pedestal}), as if they were "
+        "saturated or not read out: every value above their mean counts as a photon there, or none can; give darks of "
+        "the working detector, or a --mask"
+    ]
 
 
 def _problems_of_noise(prepared: PreparedRun, dark_noise: npt.NDArray[np.floating[Any]]) -> list[str]:

@@ -46,13 +46,31 @@ def warn_of_pedestal(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixe
         n_pixels: Pixels that count.
     """
     # Pixels that a pedestal far off keeps from updating are its consequence, and told with it.
-    if not _warn_of_offset(counts, prepared, n_pixels):
+    again = _again(counts, prepared)
+    if not _warn_of_offset(counts, prepared, n_pixels, again):
         _warn_of_starved_pixels(counts, prepared)
-    _warn_of_common_mode(counts, prepared)
+    _warn_of_common_mode(counts, prepared, again)
     _warn_of_hot_pixels(counts, prepared)
 
 
-def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixels: int) -> bool:
+def _again(counts: Sequence[BatchCount], prepared: PreparedRun) -> str:
+    """How to run again: in place, or with this dataset's mask of hot pixels, which must then stay."""
+    if not _share_of_hot_pixels(counts) > SHARE_OF_FALSE_CLUSTERS:
+        return "--overwrite"
+    return f"{_mask(prepared)} and another --out"
+
+
+def _mask(prepared: PreparedRun) -> str:
+    return f"--mask {shlex.quote(f'{prepared.out}/pedestal')}"
+
+
+def _share_of_hot_pixels(counts: Sequence[BatchCount]) -> float:
+    """The share of all clusters whose centre is a hot pixel."""
+    total = sum(count.n_clusters for count in counts)
+    return sum(count.health.clusters_of_hot for count in counts) / max(total, 1)
+
+
+def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixels: int, again: str) -> bool:
     # The window's sum is off by area · offset, and its threshold is n_sigma · √area noise widths.
     tolerable = Offset(_tolerable(prepared), SHARE_OF_BAD_PIXELS)
 
@@ -75,7 +93,7 @@ def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixel
         remedy = "give newer darks with --pedestal, or smaller batches with --batch-size"
     else:
         remedy = (
-            f"run again with --recentre {RECENTRE} --overwrite, which moves the pedestal to each batch's first frames, "
+            f"run again with --recentre {RECENTRE} {again}, which moves the pedestal to each batch's first frames, "
             "or give newer darks with --pedestal, or --pedestal first:N"
         )
     warnings.warn(
@@ -106,15 +124,16 @@ def _warn_of_starved_pixels(counts: Sequence[BatchCount], prepared: PreparedRun)
         )
 
 
-def _warn_of_common_mode(counts: Sequence[BatchCount], prepared: PreparedRun) -> None:
+def _warn_of_common_mode(counts: Sequence[BatchCount], prepared: PreparedRun, again: str) -> None:
     if prepared.options.parameters.common_mode is not None:
         return
     found = [(kind, count) for count in counts if (kind := _common_mode(count, prepared)) is not None]
     if 2 * len(found) > len(counts):
         (option, what, widths), count = max(found, key=lambda pair: pair[0][2])
+        smaller = "; if it is its readout chips that move each by itself, with their tile" if what == "frame" else ""
         warnings.warn(
             f"the pixels of a {what} move together from frame to frame, by {widths:.2f} noise widths in {count.batch}: "
-            f"clusters are lost or made up; run again with --common-mode {option} --overwrite",
+            f"clusters are lost or made up; run again with --common-mode {option} {again}{smaller}",
             CommonModeWarning,
             stacklevel=4,
         )
@@ -141,15 +160,13 @@ def _common_mode(count: BatchCount, prepared: PreparedRun) -> tuple[str, str, fl
 
 
 def _warn_of_hot_pixels(counts: Sequence[BatchCount], prepared: PreparedRun) -> None:
-    total = sum(count.n_clusters for count in counts)
-    false = sum(count.health.clusters_of_hot for count in counts)
-    if false > SHARE_OF_FALSE_CLUSTERS * total:
+    share = _share_of_hot_pixels(counts)
+    if share > SHARE_OF_FALSE_CLUSTERS:
         most = max(count.health.hot for count in counts)
-        mask = shlex.quote(f"{prepared.out}/pedestal")
         warnings.warn(
             f"{most} pixel{'s fire' if most != 1 else ' fires'} in more than 1 % of the frames and unlike "
-            f"{'their' if most != 1 else 'its'} neighbours, and made {false / total:.1%} of the clusters: leave "
-            f"{'them' if most != 1 else 'it'} out with --mask {mask} in a run with another --out",
+            f"{'their' if most != 1 else 'its'} neighbours, and made {share:.1%} of the clusters: leave "
+            f"{'them' if most != 1 else 'it'} out with {_mask(prepared)} in a run with another --out",
             BadPixelsWarning,
             stacklevel=4,
         )

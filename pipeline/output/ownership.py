@@ -13,6 +13,7 @@ import fcntl
 import json
 import logging
 import os
+import stat
 import threading
 import uuid
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ SECONDS_TO_COUNT_AS_DEAD = 60.0
 
 # Runs of this process that are at work: one that failed is over although its process lives on, in a notebook say.
 _at_work: set[str] = set()
+_BEGINNING = b'{"run_id": '
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def sole_writer(out: str, run_id: str) -> Iterator[Writer | None]:
         OutputError: The file can't be written.
     """
     path = lock_file(out)
+    require_lock_place(out)
     me = Writer.here(run_id)
     with writing(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,6 +106,30 @@ def sole_writer(out: str, run_id: str) -> Iterator[Writer | None]:
         with contextlib.suppress(OSError), _locked(path):
             if _read(path) == me:
                 path.unlink()
+
+
+def require_lock_place(out: str) -> None:
+    """Make sure that nothing of anybody else's lies where a run says that it writes ``out``.
+
+    Raises:
+        FileExistsError: Something does.
+    """
+    path = lock_file(out)
+    try:
+        kind = path.lstat().st_mode
+        foreign = not stat.S_ISREG(kind) or not _may_be_ours(path.read_bytes())
+    except FileNotFoundError:  # perhaps only just: its writer has ended
+        return
+    if foreign:
+        raise FileExistsError(
+            f"{path} is in the way: a run says there that it writes {out}, and that is no such file of photonflow's; "
+            "move it, or give --out another place"
+        )
+
+
+def _may_be_ours(content: bytes) -> bool:
+    """Whether a run has written this, be it cut off on a full disk, or zeros of a machine that lost its power."""
+    return content.startswith(_BEGINNING) or _BEGINNING.startswith(content) or not content.strip(b"\0")
 
 
 def being_written(out: str, writer: Writer) -> FileExistsError:
@@ -128,7 +155,7 @@ def _take(path: Path, me: Writer, out: str) -> Writer | None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         # A file system without such locks leaves a moment in which two runs may both begin; the later one then stops
         # the other at its next write, for the dataset says whose it is.

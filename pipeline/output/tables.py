@@ -77,6 +77,11 @@ def _row_nbytes(layout: DatasetLayout) -> int:
     )
 
 
+def stamp_number(stamp: str) -> int:
+    """The first 64 bits of a stamp, which a table can hold; 0 is none."""
+    return int(stamp[:16] or "0", 16)
+
+
 def _column(values: Sequence[Any], dtype: str, **attrs: Any) -> Column:
     return Column(("batch",), np.asarray(values, dtype), attrs)
 
@@ -123,6 +128,12 @@ def _batches(counts: Sequence[BatchCount], written: Writing) -> Table:
             ),
             "minor_faults": _column(
                 [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found", units="1"
+            ),
+            "files_stamp": _column(
+                [stamp_number(c.stamp) for c in counts],
+                "u8",
+                long_name="digest of its files' sizes, times",
+                units="1",
             ),
         }
         | ({"frames_xxh3": _column(digests, "u8", long_name="xxh3-64 of the frames", units="1")} if verifiable else {}),

@@ -17,6 +17,7 @@ from cluster_store import (
     create_dataset,
     dataset_status,
     open_dataset,
+    read_table,
     remove_rows,
     reopen_dataset,
     stored_chunks,
@@ -28,6 +29,7 @@ from pipeline.batches.reports import BatchCount
 from pipeline.batches.worker import find_batch, report_batch
 from pipeline.errors import ResumeError, RunStoppedError
 from pipeline.output.products import ProductTotals
+from pipeline.output.tables import stamp_number
 from pipeline.preparation import PreparedRun
 from pipeline.resuming.journal import RunHeader, RunJournal, journal_folder, read_counts, read_header
 from pipeline.resuming.made_from import differences
@@ -179,13 +181,17 @@ def require_same(out: str, before: Mapping[str, Any], now: Mapping[str, Any]) ->
 def require_same_archive(prepared: PreparedRun, counts: Mapping[int, BatchCount]) -> None:
     """Make sure that nobody has written to the files that the batches in ``counts`` were found in.
 
+    Of a complete dataset, whose journal is gone, its own table says what they were.
+
     Raises:
         ResumeError: Somebody has.
     """
+    noted = {k: stamp_number(count.stamp) for k, count in sorted(counts.items())} or _stamps_of_complete(prepared.out)
+    batches = {prepared.plan[k]: stamp for k, stamp in noted.items() if stamp}
     changed = [
-        count.batch
-        for _, count in sorted(counts.items())
-        if count.stamp and prepared.archive.stamp(count.batch.start, count.batch.stop) != count.stamp
+        batch
+        for batch, stamp in batches.items()
+        if stamp_number(prepared.archive.stamp(batch.start, batch.stop)) != stamp
     ]
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
@@ -193,6 +199,11 @@ def require_same_archive(prepared: PreparedRun, counts: Mapping[int, BatchCount]
             f"{prepared.out} can't be gone on with: the archive's files with {changed[0]}{more} have other sizes or "
             "times than when they were read: give --overwrite to begin anew"
         )
+
+
+def _stamps_of_complete(out: str) -> dict[int, int]:
+    table = read_table(out, "batches") if dataset_status(out) == "complete" else None
+    return {} if table is None or "files_stamp" not in table else dict(enumerate(table["files_stamp"].values.tolist()))
 
 
 def _header_of_complete(out: str) -> RunHeader | None:

@@ -77,9 +77,11 @@ class RunJournal:
         What was there stays valid until it is replaced, in one step, by what is valid from then on.
 
         Raises:
+            FileExistsError: What lies there is no journal.
             OutputError: It can't be written.
         """
         journal = cls(out, header)
+        require_journal_place(out)
         with writing(str(journal.folder)):
             journal.folder.mkdir(parents=True, exist_ok=True)
             lines = b"".join([_line(list(_COLUMNS)), *(_line(_values(count)) for count in counts)])
@@ -117,6 +119,36 @@ class RunJournal:
         _replace(self.folder / _HEADER, json.dumps(content, indent=2).encode())
 
 
+def require_journal_place(out: str) -> None:
+    """Make sure that nothing of anybody else's lies where the journal of ``out`` is to be.
+
+    Raises:
+        FileExistsError: Something does.
+    """
+    folder = journal_folder(out)
+    if os.path.lexists(folder) and not _is_ours(folder):
+        raise FileExistsError(
+            f"{folder} is in the way: a run keeps its journal there, and that is none of photonflow's; move it, or "
+            "give --out another place"
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder is a journal, of any version and in any state that a run may have left it in."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    header, lines = folder / _HEADER, folder / _LINES
+    try:
+        if header.is_file() and not header.is_symlink():
+            return bool(json.loads(header.read_bytes())["kind"] == _KIND)
+        # One that was begun or half removed has no header; then nothing else may lie there either.
+        first = lines.read_bytes().partition(b"\n")[0] if lines.exists() else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+    is_foreign = first is not None and _parsed(first) is None
+    return not is_foreign and all(_OURS.fullmatch(entry.name) for entry in folder.iterdir())
+
+
 def read_header(out: str) -> RunHeader | None:
     """The header of the journal beside ``out``; None where there is none, or it isn't one of ours or this version's."""
     try:
@@ -150,11 +182,13 @@ def read_counts(out: str, plan: BatchPlan) -> dict[int, BatchCount]:
 def remove_journal(out: str) -> None:
     """Remove the journal beside ``out``, if there is one; files that are not ours stay, and so does their folder."""
     folder = journal_folder(out)
+    if not _is_ours(folder):
+        return
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         # The header first: without it the rest says nothing.
         (folder / _HEADER).unlink(missing_ok=True)
         names = [entry.name for entry in folder.iterdir()]
-        if all(_OURS.fullmatch(name) for name in names) and not folder.is_symlink():
+        if all(_OURS.fullmatch(name) for name in names):
             shutil.rmtree(folder, ignore_errors=True)
 
 

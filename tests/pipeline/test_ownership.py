@@ -79,12 +79,31 @@ def test_a_writer_on_another_machine_is_alive_as_long_as_it_touches_its_file(out
         assert before.host == "node7"
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": 1}', "\0" * 100])
+@pytest.mark.parametrize("content", ["", "{", '{"run_id": "a", "ho', "\0" * 100])
 def test_a_file_that_says_nothing_stops_nobody(out, content):
     lock_file(out).parent.mkdir()
     lock_file(out).write_text(content)
     with sole_writer(out, "mine") as before:
         assert before is None
+
+
+@pytest.mark.parametrize("kind", ["a file of somebody's", "a link to one", "a folder"])
+def test_what_is_somebody_elses_is_never_taken_for_the_file_of_a_writer(out, tmp_path, kind):
+    lock, notes = lock_file(out), tmp_path / "notes.txt"
+    lock.parent.mkdir()
+    notes.write_text("mine")
+    match kind:
+        case "a file of somebody's":
+            lock.write_text("mine")
+        case "a link to one":
+            lock.symlink_to(notes)
+        case "a folder":
+            lock.mkdir()
+    said = rf"{lock} is in the way: .* move it, or give --out"
+    with pytest.raises(FileExistsError, match=said), sole_writer(out, "me"):
+        pass
+    assert notes.read_text() == "mine"
+    assert lock.is_dir() or lock.read_text() == "mine"
 
 
 def test_of_many_that_begin_at_once_only_one_has_the_place_at_a_time(out):

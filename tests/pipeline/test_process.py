@@ -47,7 +47,7 @@ def assert_same_clusters(clusters, expected):
 
 
 # What tells one run from another, and says nothing of the result.
-OF_THE_RUN = ("history", "run_id")
+OF_THE_RUN = ("history", "run_id", "throughput")
 
 
 def assert_identical(first, second):

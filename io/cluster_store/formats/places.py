@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cluster_store.errors import DatasetError
+from guarded_zarr import enclosing_store
 
 
 def require_free(place: Path, overwrite: bool, is_ours: Callable[[Path], bool], kind: str) -> None:
@@ -48,8 +49,11 @@ def written_aside(
     Raises:
         DatasetError: Something lies at `place` that stays, or it cannot be written.
     """
-    if within and place.resolve().is_relative_to(Path(within).resolve()):
-        raise DatasetError(f"{place} lies inside {within}, where nothing foreign may lie; choose another place.")
+    store = (
+        Path(within) if within and place.resolve().is_relative_to(Path(within).resolve()) else enclosing_store(place)
+    )
+    if store is not None:
+        raise DatasetError(f"{place} lies inside {store}, where nothing foreign may lie; choose another place.")
     require_free(place, overwrite, is_ours, kind)
     aside = place.with_name(f".{place.name}.partial-{secrets.token_hex(4)}")
     try:
