@@ -178,3 +178,10 @@ def test_a_ready_pedestal_of_another_noise_is_named(tmp_path):
     for factor, n_problems in ((1.0, 0), (3.0, 1)):
         np.savez(tmp_path / "p.npz", mean=dark.mean(0), noise=factor * dark.std(0))
         assert len(problems(path, pedestal=str(tmp_path / "p.npz"))) == n_problems
+
+
+@pytest.mark.parametrize("value", [1000, 65535])
+def test_darks_without_any_noise_are_told(tmp_path, value):
+    path = write(tmp_path / "a.zarr", np.full_like(darks(n=100), value))
+    (problem,) = problems(path)
+    assert "100% of the pixels have no noise at all" in problem

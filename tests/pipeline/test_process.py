@@ -13,9 +13,11 @@ import xarray as xr
 from distributed import WorkerPlugin
 
 from finder import FinderParameters, Pedestal, rounded
+from frame_archive import create_archive
 from pipeline import (
     BatchError,
     ClusterConfig,
+    RunError,
     RunOptions,
     StalePedestalWarning,
     execute,
@@ -54,6 +56,20 @@ def assert_identical(first, second):
     """Every array, coordinate and attribute is the same, the digest among them."""
     of_first = {name: first.attrs[name] for name in OF_THE_RUN}
     assert first.identical(second.assign_attrs(of_first))
+
+
+def test_a_signal_beyond_int32_ends_the_run_with_the_options_that_hold_it(client, tmp_path):
+    rng = np.random.default_rng(3)
+    writer = create_archive(tmp_path / "a.zarr", shape=(20, 12, 10), dtype=np.int32, n_dark=100)
+    writer.write_dark(0, rng.normal(-2e9, 5, (100, 12, 10)).astype(np.int32))
+    frames = rng.normal(-2e9, 5, (20, 12, 10)).astype(np.int32)
+    frames[3, 5, 5] = 2**31 - 1
+    writer.write_frames(0, frames)
+    said = r"^a signal of batch 0 \(frames 0:10\) does not fit int32.*--signal-dtype float32[^;]*--overwrite$"
+    with pytest.raises(RunError, match=said):
+        process(tmp_path / "a.zarr", client=client, batch_size=10, on_bad_batch="skip")
+    clusters = process(tmp_path / "a.zarr", client=client, batch_size=10, signal_dtype="float32", overwrite=True)
+    assert clusters.sizes["cluster"] >= 1
 
 
 def test_the_dataset_is_what_the_reference_finds_batch_by_batch(client, make_archive):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 from dataclasses import replace
@@ -111,6 +112,19 @@ def test_a_complete_dataset_is_left_as_it_is_and_mended_where_a_chunk_is_gone(cl
     (chunks[-1] if gone == "the last" else chunks[2]).unlink()
     assert not start(archive, client, resume=True).was_complete
     assert_same(contents(archive.out), expected)
+
+
+def test_a_complete_dataset_is_not_taken_for_one_of_other_frames(client, make_archive):
+    archive = make_archive()
+    start(archive, client)
+    assert start(archive, client, resume=True).was_complete
+    chunk = Path(archive.path) / "frames" / "c" / "0" / "0" / "0"
+    content = chunk.read_bytes()
+    os.utime(chunk, ns=(1, 1))
+    with pytest.raises(ResumeError, match=r"batch 0 .* have other sizes or times than when they were read"):
+        start(archive, client, resume=True)
+    assert chunk.read_bytes() == content
+    assert dataset_status(archive.out) == "complete"
 
 
 def test_a_torn_line_of_the_journal_costs_its_batch_and_nothing_else(client, make_archive, tmp_path):

@@ -322,6 +322,37 @@ class TestOutput:
         outcome = photonflow("process", archive.with_name("a.clusters.zarr"))
         assert (outcome.code, "inspect" in outcome.sentence) == (1, True)
 
+    def test_an_array_of_a_dataset_that_is_given_for_an_archive(self, photonflow, archive):
+        assert photonflow("process", archive, "--cpus", 1, "--no-progress").code == 0
+        signal = archive.with_name("a.clusters.zarr") / "signal"
+        outcome = photonflow("process", signal, "--pedestal", "first:3", "--out", "b.zarr")
+        assert (outcome.code, "a.clusters.zarr is a cluster dataset already" in outcome.sentence) == (1, True)
+
+    def test_an_output_inside_any_zarr_store(self, photonflow, archive, tmp_path):
+        shutil.copytree(archive, tmp_path / "other.zarr")
+        outcome = photonflow("process", archive, "--out", "other.zarr/mine.zarr")
+        assert (outcome.code, f"inside the Zarr store {tmp_path}/other.zarr" in outcome.sentence) == (1, True)
+        # So does the output that lies beside the frames when these are named alone.
+        outcome = photonflow("process", archive / "frames", "--pedestal", "first:10")
+        assert (outcome.code, "inside the Zarr store" in outcome.sentence) == (1, True)
+
+    def test_an_empty_name_of_an_output(self, photonflow, archive):
+        outcome = photonflow("process", archive, "--out", "")
+        assert (outcome.code, "--out is empty" in outcome.sentence) == (1, True)
+
+    @pytest.mark.parametrize("kind", ["a folder", "a link", "lines"])
+    def test_a_journal_that_is_somebody_elses(self, photonflow, archive, tmp_path, kind):
+        mine = tmp_path / ("mine" if kind == "a link" else "c.zarr.journal")
+        mine.mkdir()
+        (mine / ("batches.log" if kind == "lines" else "run.json")).write_text('{"mine": 1}')
+        (mine / "state-3.bin").write_text("my state")
+        if kind == "a link":
+            (tmp_path / "c.zarr.journal").symlink_to(mine)
+        before = {file: file.read_bytes() for file in mine.iterdir()}
+        outcome = photonflow("process", archive, "--out", "c.zarr", "--overwrite")
+        assert (outcome.code, "c.zarr.journal is in the way" in outcome.sentence) == (1, True)
+        assert {file: file.read_bytes() for file in mine.iterdir()} == before
+
     @pytest.mark.parametrize("out", ["/proc/clusters.zarr", "/dev/null/clusters.zarr"])
     def test_an_unwritable_place(self, photonflow, archive, out):
         outcome = photonflow("process", archive, "--out", out)
