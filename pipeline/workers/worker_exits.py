@@ -28,7 +28,8 @@ class WorkerExit:
     """How a worker process ended.
 
     Args:
-        worker: Its address.
+        worker: Its address; "" if it ended before its nanny had heard that.
+        nanny: The address of its nanny.
         exit_code: As Python reports it: negative is the signal that ended it.
         cause: ``memory``: it was ended because there was too little; ``crash``: a fault in compiled code; ``killed``:
             by a signal from elsewhere; ``unknown``: it left by itself.
@@ -38,6 +39,7 @@ class WorkerExit:
     """
 
     worker: str
+    nanny: str
     exit_code: int
     cause: Cause
     peak_bytes: int
@@ -65,6 +67,7 @@ class ExitReporter(NannyPlugin):
         self.name = f"photonflow-exits-{run_id}"
         self._topic = topic(run_id)
         self._kills = 0
+        self._last_worker = ""
 
     def setup(self, nanny: Any) -> None:
         """Listen to the worker that is there, and to those that will take its place."""
@@ -110,8 +113,13 @@ class ExitReporter(NannyPlugin):
             cause = "killed"
         nanny.memory_manager._last_terminated_pid = -1
         process = nanny.process
+        worker = str(process.worker_address if process is not None else nanny.worker_address)
+        # A worker may register, be given a task and end of it before its nanny hears its address, and so has that of
+        # the one before.
+        worker, self._last_worker = "" if worker == self._last_worker else worker, worker
         return WorkerExit(
-            worker=str(process.worker_address if process is not None else nanny.worker_address),
+            worker=worker,
+            nanny=str(nanny.address),
             exit_code=exit_code,
             cause=cause,
             peak_bytes=_peak_of_children(),
@@ -142,9 +150,14 @@ class WorkerExits:
         """How the worker at an address ended; None if its nanny, or there being none, leaves that unknown."""
         deadline = time.monotonic() + patience
         while True:
-            for known in reversed(self.exits):
+            nameless = None
+            for known in reversed(list(self.exits)):
                 if known.worker == worker:
                     return known
+                if not known.worker and nameless is None and _host(known.nanny) == _host(worker):
+                    nameless = known
+            if nameless is not None:
+                return nameless
             if time.monotonic() > deadline:
                 return None
             time.sleep(0.05)
@@ -154,6 +167,10 @@ class WorkerExits:
             self.exits.append(WorkerExit(**event[1]))
         except TypeError:
             logger.info("news of a worker's end that can't be read: %s", event)
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
 
 
 def _peak_of_children() -> int:

@@ -101,7 +101,7 @@ def test_a_worker_that_the_system_kills_for_memory_died_of_memory(listening):
     [(8, "use --cpus 6, for which that is enough"), (6, "use --cpus 5, for which"), (1, "there are: use a smaller")],
 )
 def test_the_number_of_workers_that_would_fit_is_said(n_workers, advice):
-    ended = WorkerExit("w", -9, "memory", peak_bytes=2 << 30, limit_bytes=0, memory_bytes=16 << 30)
+    ended = WorkerExit("w", "n", -9, "memory", peak_bytes=2 << 30, limit_bytes=0, memory_bytes=16 << 30)
     deaths = DeathsByTask(lambda worker: ended, n_workers=n_workers)
     assert advice in deaths.sentence(KilledWorker("find-r-1", FakeAddress(), 3), {})
 
