@@ -56,7 +56,7 @@ def reported(future: Future[Any], watch: ClusterWatch) -> BatchReport | BatchWri
 
 def failure(step: str, batch: Batch, future: Future[Any], watch: ClusterWatch, deaths: DeathsByTask) -> Failure:
     """Tell why a task of a batch failed, from its future."""
-    if future.status in ("cancelled", "lost"):
+    if future.status == "cancelled":
         gone = ClusterUnavailableError(f"{watch.name} went away while {batch} was at work")
         return Failure(gone, None, "")
     cause = future.exception()

@@ -98,13 +98,13 @@ class ClusterWatch:
                 long.
         """
         self._answered = self._worker_seen = time.monotonic()
-        while not (done := queue.next_batch(block=False)):
+        while not (done := _still_done(queue)):
             if self.should_stop():
                 return []
             with queue.thread_condition:
                 queue.thread_condition.wait(timeout=0.1)
             self.look()
-        return list(done)
+        return done
 
     def done_within(self, queue: as_completed, seconds: float) -> Iterator[Future[Any]]:
         """The futures of a queue that are done within so many seconds, whatever else happens."""
@@ -278,3 +278,14 @@ async def _restart(client: Client, worker: str) -> None:
         on_error="return",
         stimulus_id=f"photonflow-hanging-{time.time()}",
     )
+
+
+def _still_done(queue: as_completed) -> list[Future[Any]]:
+    """The futures of a queue that are done, but those whose worker has ended since with the result: they come anew."""
+    done = []
+    for future in queue.next_batch(block=False):
+        if future.status in ("lost", "pending"):
+            queue.add(future)
+        else:
+            done.append(future)
+    return done

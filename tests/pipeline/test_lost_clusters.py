@@ -9,14 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from pathlib import Path
 
 import pytest
 import xarray as xr
+from distributed import as_completed
 
 from pipeline import ClusterConfig, ClusterUnavailableError, RunOptions, execute, open_cluster, prepare
-from pipeline.workers.cluster_watch import Patience
+from pipeline.workers.cluster_watch import ClusterWatch, Patience
 
 DASK = Path(sys.executable).with_name("dask")
 
@@ -133,6 +135,25 @@ def test_workers_that_stay_away_end_the_run_after_the_time_that_was_set(processe
     said = r"has had no worker for 8 s: .*dask worker tcp://"
     with open_cluster(processes.config) as client, pytest.raises(ClusterUnavailableError, match=said):
         run(make_archive(), client, lambda: end(worker, signal.SIGKILL), cluster_seconds=8)
+
+
+def test_a_result_that_is_lost_with_its_worker_is_waited_for_anew(processes):
+    worker = processes.start_worker("--no-nanny")
+    with open_cluster(processes.config) as client:
+        client.wait_for_workers(1)
+        future = client.submit(pow, 2, 3)
+        queue = as_completed([future], loop=client.loop)
+        until(queue.has_ready)
+        end(worker, signal.SIGKILL)
+        until(lambda: future.status != "finished")
+        processes.start_worker("--no-nanny")
+        (done,) = ClusterWatch(client, "r").next_done(queue)
+        assert done.result() == 8
+
+
+def until(condition):
+    while not condition():
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("nanny", ["--nanny", "--no-nanny"])

@@ -81,7 +81,8 @@ def test_the_sums_of_a_run_are_those_of_the_archive_and_of_the_dataset(client, m
     )
     assert (batches["idle_seconds"] >= 0).all()
     assert account.faults.seconds_each == pytest.approx(1e-9)
-    assert account.faults.count >= int(batches["minor_faults"].sum()) > 0
+    # A worker whose memory is warm may have none.
+    assert account.faults.count >= int(batches["minor_faults"].sum())
     # What the dataset keeps is what the run said, but for its last step.
     kept = json.loads(dataset.attrs["throughput"])
     assert kept["stages"]["find"]["nbytes"] == made.frames.nbytes
