@@ -148,7 +148,7 @@ def test_a_result_that_is_lost_with_its_worker_is_waited_for_anew(processes):
         until(lambda: future.status != "finished")
         processes.start_worker("--no-nanny")
         (done,) = ClusterWatch(client, "r").next_done(queue)
-        assert done.result() == 8
+        assert (done.status, done.result()) == ("finished", 8)
 
 
 def until(condition):
