@@ -49,7 +49,7 @@ from pipeline.resuming.beginning import begin_again, begin_anew, begin_where_ski
 from pipeline.resuming.journal import journal_folder, remove_journal
 from pipeline.resuming.made_from import made_from
 from pipeline.resuming.verification import FrameComparison
-from pipeline.workers.cluster_watch import ClusterWatch, Patience
+from pipeline.workers.cluster_watch import ClusterWatch, Patience, despite_deaths
 from pipeline.workers.clusters import require_photonflow
 from pipeline.workers.deaths import DeathsByTask
 from pipeline.workers.worker_exits import WorkerExits
@@ -251,8 +251,12 @@ def _plugin_on_workers(
 ) -> Iterator[WorkerExits]:
     on_step("preparing the workers")
     exits = WorkerExits(client, setup.run_id)
-    watch.answer(exits.listen, "listen to its workers")
-    watch.answer(lambda: client.register_plugin(RunPlugin(setup)), "prepare its workers", SECONDS_TO_PREPARE)
+    watch.answer(lambda: despite_deaths(exits.listen), "listen to its workers")
+    watch.answer(
+        lambda: despite_deaths(lambda: client.register_plugin(RunPlugin(setup))),
+        "prepare its workers",
+        SECONDS_TO_PREPARE,
+    )
     try:
         yield exits
     finally:

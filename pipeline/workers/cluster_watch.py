@@ -280,6 +280,21 @@ async def _restart(client: Client, worker: str) -> None:
     )
 
 
+def despite_deaths(call: Callable[[], Answer], tries: int = 10) -> Answer:
+    """Make a call that asks every worker, and make it again if one of them ends meanwhile.
+
+    Raises:
+        OSError: So many times over, or the scheduler itself has gone.
+    """
+    for _ in range(tries - 1):
+        try:
+            return call()
+        except OSError as error:
+            logger.info("a worker ended while it was asked: %s", error)
+            time.sleep(0.5)
+    return call()
+
+
 def _still_done(queue: as_completed) -> list[Future[Any]]:
     """The futures of a queue that are done, but those whose worker has ended since with the result: they come anew."""
     done = []

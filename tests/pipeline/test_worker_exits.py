@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distributed import KilledWorker
+from distributed import KilledWorker, WorkerPlugin
 
 from pipeline import ClusterConfig, open_cluster
+from pipeline.workers.cluster_watch import despite_deaths
 from pipeline.workers.deaths import DeathsByTask
 from pipeline.workers.worker_exits import WorkerExit, WorkerExits
 
@@ -53,6 +54,29 @@ def last_words(client, exits, task, *arguments):
     ended = exits.of(error.value.last_worker.address, patience=30)
     assert ended is not None
     return ended, error.value
+
+
+class DiesOnce(WorkerPlugin):
+    """Kills the first worker that it comes to."""
+
+    name = "dies-once"
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def setup(self, worker):
+        if not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_ends_while_it_is_prepared_costs_nothing(small_workers, tmp_path):
+    small_workers.wait_for_workers(1)
+    despite_deaths(lambda: small_workers.register_plugin(DiesOnce(tmp_path / "mark")))
+    small_workers.wait_for_workers(1)
+    assert small_workers.submit(pow, 2, 3).result() == 8
+    assert (tmp_path / "mark").exists()
+    small_workers.unregister_worker_plugin("dies-once")
 
 
 @pytest.mark.parametrize(
