@@ -95,9 +95,9 @@ def configure_logging(verbosity: int) -> None:
     warnings.showwarning = _show_warning
     for name in ("finder", "frame_archive", "cluster_store", "guarded_zarr", "pipeline", "analysis", "workflows"):
         logging.getLogger(name).setLevel(level)
-    # Of Dask's own log only what a user must act on: a worker that leaves at shutdown is not news.
+    # What a user must act on comes as an error of ours; Dask's log has tracebacks of links that close at an end, too.
     for name in ("distributed", "tornado"):
-        logging.getLogger(name).setLevel(logging.ERROR if verbosity < 2 else logging.INFO)
+        logging.getLogger(name).setLevel(logging.CRITICAL if verbosity < 2 else logging.INFO)
 
 
 def _hide_secrets(record: logging.LogRecord) -> bool:
