@@ -46,7 +46,16 @@ def pedestal_over_run(
         ("seldom_updated", "updated in fewer than half of the frames", "#cb181d"),
     ):
         if name in table:
-            shares.plot(first_frames, 100 * table[name], color=colour, marker=marker, lw=0.9, ls="--", label=label)
+            shares.plot(
+                first_frames,
+                100 * table[name],
+                clip_on=False,
+                color=colour,
+                marker=marker,
+                lw=0.9,
+                ls="--",
+                label=label,
+            )
             largest = max(largest, float(100 * table[name].max()))
     # Room for the legend; and shares of less than 1 % are seen.
     shares.set_ylim(0, 1.35 * largest)

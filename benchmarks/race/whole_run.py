@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from distributed import Client
 
 from benchmarks.race.contests import Row, Sizes, row
 from benchmarks.race.peer import Peer
 from benchmarks.race.subjects import Subject
 from benchmarks.race.timing import Lap, race
 from frame_archive import create_archive
-from pipeline import ClusterConfig, RunOptions, RunResult, execute, open_cluster, prepare
+from pipeline import ClusterConfig, PreparedRun, RunOptions, execute, open_cluster, prepare
 
 WORKERS = 2
 BATCH = 500
@@ -74,12 +76,7 @@ def _runs(
                 )
             )
 
-            def lap() -> Lap:
-                result: RunResult = execute(prepared, client)  # noqa: B023 (called within the loop)
-                summary = result.summary
-                return Lap(summary.seconds, 0.0, 0, summary.clusters)
-
-            contestants = {"ours": lap}
+            contestants: dict[str, Callable[[], Lap]] = {"ours": partial(_lap, prepared, client)}
             if peer is not None and variant is VARIANTS[0]:
                 contestants[version] = lambda: peer.run(subject, (3, 3), n_of_peer, threads=WORKERS)
             laps = race(contestants, sizes.repeats)
@@ -88,6 +85,11 @@ def _runs(
             7 if version in laps else None, n_against=n_of_peer,
         )  # fmt: skip
     shutil.rmtree(folder / "run.clusters.zarr", ignore_errors=True)
+
+
+def _lap(prepared: PreparedRun, client: Client) -> Lap:
+    summary = execute(prepared, client).summary
+    return Lap(summary.seconds, 0.0, 0, summary.clusters)
 
 
 def _archive(subject: Subject, path: Path, n_frames: int) -> Path:

@@ -19,6 +19,7 @@ from frame_archive.chunk_writing import open_for_writing
 from frame_archive.errors import ArchiveError
 from frame_archive.metadata import FORMAT_NAME, is_own_archive, node_at
 from frame_archive.opening import FRAME_DTYPES, open_array
+from frame_archive.own_places import require_own_or_free
 
 FORMAT_VERSION = 1
 Compression = Literal["lz4", "zstd", "none"]
@@ -260,14 +261,9 @@ def _is_ours(location: Path) -> bool:
 
 
 def _make_room(location: Path, overwrite: bool) -> None:
+    require_own_or_free(location, overwrite, _is_ours, "an archive")
     if not os.path.lexists(location):
         return
-    if not overwrite:
-        raise ArchiveError(f"{location} exists already: choose another name, or replace it with --overwrite")
-    if location.is_symlink() or not _is_ours(location):
-        raise ArchiveError(
-            f"{location} is not an archive that photonflow made, so --overwrite leaves it alone: choose another name"
-        )
     foreign = sorted(entry.name for entry in location.iterdir() if entry.name not in _OUR_ENTRIES)
     if foreign:
         raise ArchiveError(

@@ -14,6 +14,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from finder.pixel_bits import PixelBits, mask_attributes
 from frame_archive.errors import ArchiveError
 from frame_archive.metadata import node_at
+from frame_archive.own_places import require_own_or_free
 
 FORMAT_NAME = "photonflow pixel mask"
 """The attribute `format` by which a mask of ours is known."""
@@ -26,14 +27,7 @@ def require_room(path: str | os.PathLike[str], overwrite: bool) -> None:
         ArchiveError: something is there that is not to be replaced.
     """
     location = Path(path)
-    if not os.path.lexists(location):
-        return
-    if not overwrite:
-        raise ArchiveError(f"{location} exists already: choose another name, or replace it with --overwrite")
-    if location.is_symlink() or not _is_ours(location):
-        raise ArchiveError(
-            f"{location} is not a mask that photonflow made, so --overwrite leaves it alone: choose another name"
-        )
+    require_own_or_free(location, overwrite, _is_ours, "a mask")
 
 
 def write_mask(

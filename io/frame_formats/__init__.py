@@ -3,7 +3,7 @@
 from frame_formats.errors import SourceError
 from frame_formats.gathering import Gathered, gather
 from frame_formats.opening import SourceOptions, files_meant, open_source
-from frame_formats.source import FrameSource, FrameStatus, OpenedSource, SourceFacts, SourceFile, UnreadableFrame
+from frame_formats.source import FrameSource, FrameStatus, OpenedSource, SourceFacts, SourceFile, UnreadableFrameError
 
 __all__ = [
     "FrameSource",
@@ -14,7 +14,7 @@ __all__ = [
     "SourceFacts",
     "SourceFile",
     "SourceOptions",
-    "UnreadableFrame",
+    "UnreadableFrameError",
     "files_meant",
     "gather",
     "open_source",

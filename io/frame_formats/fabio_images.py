@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from frame_formats.energies import keV_of_wavelength
+from frame_formats.energies import photon_energy
 from frame_formats.errors import SourceError, cause
 from frame_formats.libraries import library
 from frame_formats.open_files import OpenFiles
-from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrame
+from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrameError
 
 
 def open_fabio(path: Path) -> OpenedSource:
@@ -58,7 +58,7 @@ def _attrs(header: dict[str, Any]) -> dict[str, Any]:
     if match is not None:
         attrs["detector"] = match[1].strip()
     if attrs.get("wavelength_angstrom"):
-        attrs["photon_energy_keV"] = keV_of_wavelength(attrs["wavelength_angstrom"])
+        attrs["photon_energy_keV"] = photon_energy(attrs["wavelength_angstrom"])
     return attrs
 
 
@@ -77,12 +77,12 @@ class _Images(FrameSource):
                     values = image.data if self.n_frames == 1 else image.get_frame(index).data
             except Exception as error:
                 _opened.forget()
-                raise UnreadableFrame(index, f"image {index} of {self.path} is damaged: {cause(error)}") from error
+                raise UnreadableFrameError(index, f"image {index} of {self.path} is damaged: {cause(error)}") from error
             if said:
                 _opened.forget()
-                raise UnreadableFrame(index, f"image {index} of {self.path} is damaged or cut short: {said[0]}")
+                raise UnreadableFrameError(index, f"image {index} of {self.path} is damaged or cut short: {said[0]}")
             if values.shape != self.frame_shape or values.dtype.newbyteorder("=") != self.dtype:
-                raise UnreadableFrame(index, f"image {index} of {self.path} is {values.shape} {values.dtype}")
+                raise UnreadableFrameError(index, f"image {index} of {self.path} is {values.shape} {values.dtype}")
             out[index - start] = values
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from frame_formats.errors import SourceError
-from frame_formats.source import Frames, FrameSource, UnreadableFrame
+from frame_formats.source import Frames, FrameSource, UnreadableFrameError
 
 
 class PlainFrames(FrameSource):
@@ -68,28 +70,24 @@ class PlainFrames(FrameSource):
         got = read_into(file, begin, out)
         if got < out.nbytes:
             index = start + got // self.frame_nbytes
-            raise UnreadableFrame(index, f"{self.path} ends in the middle of frame {index}: it was cut short")
+            raise UnreadableFrameError(index, f"{self.path} ends in the middle of frame {index}: it was cut short")
 
 
-class opened:  # noqa: N801 (used as a function is)
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
     """Open a file for `read_into`, by its descriptor.
 
     Raises:
         SourceError: it cannot be opened.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> int:
-        try:
-            self._file = os.open(self._path, os.O_RDONLY)
-        except OSError as error:
-            raise SourceError(f"{self._path} cannot be read: {error.strerror}") from error
-        return self._file
-
-    def __exit__(self, *exception: object) -> None:
-        os.close(self._file)
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 def read_into(file: int, offset: int, out: Frames) -> int:

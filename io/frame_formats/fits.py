@@ -11,7 +11,7 @@ import numpy as np
 from frame_formats.errors import SourceError, cause
 from frame_formats.libraries import library
 from frame_formats.open_files import OpenFiles
-from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrame
+from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrameError
 
 _NUMBERS = ("FRAMENUM", "FRAMENO", "FRAME", "IMG_ISN", "SEQNUM")
 _EXPOSURES = ("EXPTIME", "EXPOSURE", "ITIME")
@@ -129,9 +129,9 @@ class _Images(FrameSource):
                 section = hdu.section[start:stop] if self._is_cube else hdu.section[:, :][np.newaxis]
         except Exception as error:
             _opened.forget()
-            raise UnreadableFrame(start, f"{self.path} is damaged or cut short: {cause(error)}") from error
+            raise UnreadableFrameError(start, f"{self.path} is damaged or cut short: {cause(error)}") from error
         if section.shape != out.shape or section.dtype.newbyteorder("=") != self.dtype:
-            raise UnreadableFrame(start, f"{self.path} holds {section.shape} {section.dtype}, and says otherwise")
+            raise UnreadableFrameError(start, f"{self.path} holds {section.shape} {section.dtype}, and says otherwise")
         out[...] = section
 
 

@@ -13,7 +13,7 @@ from frame_formats.hdf5_extent import Stack, whole_frames
 from frame_formats.hdf5_facts import facts_of
 from frame_formats.hdf5_files import opened, reading
 from frame_formats.hdf5_layout import Place, places_of_frames
-from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFile, UnreadableFrame
+from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFile, UnreadableFrameError
 
 
 def open_hdf5(path: Path, name: str | None) -> OpenedSource:
@@ -104,8 +104,8 @@ class _Datasets(FrameSource):
                     self._select(path, name, row, row + 1, out[row - start : row - start + 1])
                 except Exception as of_row:
                     why = f"frame {row} of {path}::{name} cannot be read: {_explained(of_row)}"
-                    raise UnreadableFrame(index + row - start, why) from of_row
-            raise UnreadableFrame(index, f"{path}::{name} cannot be read: {_explained(error)}") from error
+                    raise UnreadableFrameError(index + row - start, why) from of_row
+            raise UnreadableFrameError(index, f"{path}::{name} cannot be read: {_explained(error)}") from error
 
     @staticmethod
     def _select(path: str, name: str, start: int, stop: int, out: Frames) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frame_formats.energies import keV_of_wavelength
+from frame_formats.energies import photon_energy
 from frame_formats.hdf5_files import reading
 from frame_formats.hdf5_layout import Place
 from frame_formats.source import SourceFacts
@@ -57,7 +57,7 @@ def facts_of(
     if energy is not None:
         attrs["photon_energy_keV"] = energy / 1000
     elif wavelength:
-        attrs["photon_energy_keV"] = keV_of_wavelength(wavelength)
+        attrs["photon_energy_keV"] = photon_energy(wavelength)
     for group in _DETECTOR:
         for name in ("description", "Detector Type", "detector_name", "model"):
             text = _text(_value(file, f"{group}/{name}"))

@@ -44,7 +44,7 @@ def expanded(addresses: Sequence[str]) -> list[tuple[Path, str | None]]:
         if Path(path).exists():
             found.append((Path(path), name))
         elif glob.has_magic(path):
-            matches = sorted(glob.glob(path, recursive=True), key=natural_key)  # noqa: PTH207 (absolute patterns too)
+            matches = sorted(glob.glob(path, recursive=True), key=natural_key)  # noqa: PTH207 (Path.glob takes no absolute pattern)
             if not matches:
                 raise SourceError(f"no file matches {path}: check the pattern and the folder")
             found += [(Path(match), name) for match in matches]

@@ -13,7 +13,7 @@ from numpy.lib import format as npy_format
 from frame_formats.errors import SourceError, cause
 from frame_formats.file_bytes import PlainFrames, whole_frames
 from frame_formats.open_files import OpenFiles
-from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrame
+from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrameError
 
 _ZIP_LOCAL_HEADER = 30
 
@@ -127,7 +127,9 @@ class _PackedFrames(FrameSource):
             for index, frame in enumerate(out, start):
                 buffer = stream.read(frame_nbytes)
                 if len(buffer) < frame_nbytes:
-                    raise UnreadableFrame(index, f"{self.path} ends in the middle of frame {index}: it was cut short")
+                    raise UnreadableFrameError(
+                        index, f"{self.path} ends in the middle of frame {index}: it was cut short"
+                    )
                 frame[...] = np.frombuffer(buffer, self._stored).reshape(self.frame_shape)
         except (OSError, zlib.error, zipfile.BadZipFile, EOFError) as error:
             _stream.forget()

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frame_formats.errors import SourceError
-from frame_formats.source import Frames, FrameSource, UnreadableFrame
+from frame_formats.source import Frames, FrameSource, UnreadableFrameError
 
 
 class FrameSeries(FrameSource):
@@ -46,8 +46,8 @@ class FrameSeries(FrameSource):
         for source, first, a, b in self._among(start, stop):
             try:
                 source.read(a, b, out[first + a - start : first + b - start])
-            except UnreadableFrame as error:
-                raise UnreadableFrame(first + error.index, error.why) from error
+            except UnreadableFrameError as error:
+                raise UnreadableFrameError(first + error.index, error.why) from error
 
     def cut(self, start: int, stop: int) -> FrameSource:
         """Return frames `start` to `stop` alone, of the sources that they are in."""
@@ -89,8 +89,8 @@ class Reordered(FrameSource):
         for a, b in runs(self._order[start:stop]):
             try:
                 self._source.read(a, b, out[done - start : done - start + b - a])
-            except UnreadableFrame as error:
-                raise UnreadableFrame(done + error.index - a, error.why) from error
+            except UnreadableFrameError as error:
+                raise UnreadableFrameError(done + error.index - a, error.why) from error
             done += b - a
 
     def cut(self, start: int, stop: int) -> FrameSource:

@@ -19,7 +19,7 @@ from frame_formats.source import (
     OpenedSource,
     SourceFacts,
     SourceFile,
-    UnreadableFrame,
+    UnreadableFrameError,
 )
 from frame_formats.stream import PixelMap, moench03_pixel_map
 
@@ -183,7 +183,7 @@ class _SlsFrames(FrameSource):
                     begin = (int(rows[at]) - first) * (HEADER.itemsize + port.frame_nbytes) + HEADER.itemsize
                     target = out[at].reshape(-1).view(np.uint8) if straight else stored
                     if read_into(descriptor, begin, target) < port.frame_nbytes:
-                        raise UnreadableFrame(start + int(at), f"{file.path} has become shorter while it was read")
+                        raise UnreadableFrameError(start + int(at), f"{file.path} has become shorter while it was read")
                     if not straight:
                         self._put(port.place, window, stored, out[at])
         for at in np.flatnonzero(rows < 0):

@@ -47,7 +47,7 @@ class FrameSource(ABC):
         """Read frames `start` to `stop` into `out`, (frame, y, x), C-ordered, of `dtype`.
 
         Raises:
-            UnreadableFrame: a frame cannot be read; those before it lie in `out`.
+            UnreadableFrameError: a frame cannot be read; those before it lie in `out`.
         """
 
     def cut(self, start: int, stop: int) -> FrameSource:
@@ -55,7 +55,7 @@ class FrameSource(ABC):
         return _Cut(self, start, stop)
 
 
-class UnreadableFrame(ValueError):  # noqa: N818 (it is the frame that is unreadable)
+class UnreadableFrameError(ValueError):
     """A frame that is damaged or not there.
 
     Attributes:
@@ -68,7 +68,7 @@ class UnreadableFrame(ValueError):  # noqa: N818 (it is the frame that is unread
         self.index = index
         self.why = why
 
-    def __reduce__(self) -> tuple[type[UnreadableFrame], tuple[int, str]]:
+    def __reduce__(self) -> tuple[type[UnreadableFrameError], tuple[int, str]]:
         return (type(self), (self.index, self.why))
 
 
@@ -145,5 +145,5 @@ class _Cut(FrameSource):
     def read(self, start: int, stop: int, out: Frames) -> None:
         try:
             self._source.read(self._start + start, self._start + stop, out)
-        except UnreadableFrame as error:
-            raise UnreadableFrame(error.index - self._start, error.why) from error
+        except UnreadableFrameError as error:
+            raise UnreadableFrameError(error.index - self._start, error.why) from error

@@ -12,7 +12,7 @@ from frame_formats.errors import SourceError, cause
 from frame_formats.file_bytes import PlainFrames, whole_frames
 from frame_formats.libraries import library
 from frame_formats.open_files import OpenFiles
-from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrame
+from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrameError
 
 _LONGEST_DESCRIPTION = 2000
 
@@ -121,14 +121,14 @@ class _Pages(FrameSource):
         try:
             file = _opened(str(self.path))
         except Exception as error:
-            raise UnreadableFrame(start, f"{self.path} cannot be read: {cause(error)}") from error
+            raise UnreadableFrameError(start, f"{self.path} cannot be read: {cause(error)}") from error
         for index in range(start, stop):
             try:
                 values = file.pages[index].asarray()
             except Exception as error:
-                raise UnreadableFrame(index, f"page {index} of {self.path} is damaged: {cause(error)}") from error
+                raise UnreadableFrameError(index, f"page {index} of {self.path} is damaged: {cause(error)}") from error
             if values.shape != self.frame_shape or values.dtype != self.dtype:
-                raise UnreadableFrame(index, f"page {index} of {self.path} is {values.shape} {values.dtype}")
+                raise UnreadableFrameError(index, f"page {index} of {self.path} is {values.shape} {values.dtype}")
             out[index - start] = values
 
 

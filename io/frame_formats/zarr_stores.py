@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from frame_archive import ArchiveError, FrameArchive, find_column
 from frame_formats.errors import SourceError
-from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrame
+from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrameError
 
 # What belongs to the archive that was, and not to what is made of it.
 _OF_THE_STORE = ("format", "format_version", "ingest", "history")
@@ -83,5 +83,5 @@ class _Stored(FrameSource):
                 try:
                     stored.read(index, index + 1, out[index - start : index - start + 1])
                 except ArchiveError as error:
-                    raise UnreadableFrame(index, str(error)) from error
+                    raise UnreadableFrameError(index, str(error)) from error
             raise

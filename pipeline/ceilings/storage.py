@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from pipeline.ceilings.measured import Spread
 
@@ -50,7 +51,7 @@ def read_rate(files: Sequence[str], threads: int, *, cold: bool) -> Spread:
 def _read(file: str) -> int:
     buffer = bytearray(BUFFER_BYTES)
     total = 0
-    with open(file, "rb", buffering=0) as opened:  # noqa: PTH123 (as plain as can be)
+    with Path(file).open("rb", buffering=0) as opened:
         while count := opened.readinto(buffer):
             total += count
     return total

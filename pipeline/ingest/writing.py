@@ -14,7 +14,7 @@ import numpy.typing as npt
 import xxhash
 
 from frame_archive import ArchiveError, ArchiveWriter
-from frame_formats import SourceError, UnreadableFrame
+from frame_formats import SourceError, UnreadableFrameError
 from pipeline.ingest.plan import Part, Verify
 
 _SAMPLED = 16
@@ -72,7 +72,7 @@ def write_part(part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify:
                 writer.write(part.kind, start, values)
                 n_verified += _verified(part, writer, frames_per_chunk, verify, start, values)
             digests += [xxhash.xxh3_64_intdigest(frame) for frame in values]
-    except UnreadableFrame as error:
+    except UnreadableFrameError as error:
         problem, unreadable_from = error.why, part.start + error.index
     except (ArchiveError, SourceError) as error:
         problem = str(error)

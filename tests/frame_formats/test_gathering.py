@@ -11,7 +11,7 @@ from frame_formats import (
     OpenedSource,
     SourceError,
     SourceFacts,
-    UnreadableFrame,
+    UnreadableFrameError,
     files_meant,
     gather,
     open_source,
@@ -192,9 +192,9 @@ def test_a_frame_that_cannot_be_read_is_told_by_its_place_among_all(source, tmp_
     for start in (0, 3):
         piece = gathered.frames.cut(start, 8)
         out = np.empty((piece.n_frames, 2, 3), np.uint16)
-        with pytest.raises(UnreadableFrame, match=r"b ends in the middle of frame \d: it was cut short") as error:
+        with pytest.raises(UnreadableFrameError, match=r"b ends in the middle of frame \d: it was cut short") as error:
             piece.read(0, piece.n_frames, out)
         assert error.value.index == first_lost - start
-        with pytest.raises(UnreadableFrame) as error:
+        with pytest.raises(UnreadableFrameError) as error:
             gathered.frames.read(start, 8, np.empty((8 - start, 2, 3), np.uint16))
         assert error.value.index == first_lost

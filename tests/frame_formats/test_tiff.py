@@ -64,7 +64,10 @@ def test_pages_of_several_kinds_and_colours_are_refused(tmp_path, frames):
 
 def test_a_page_that_cannot_be_unpacked_is_named(tmp_path, frames, read):
     path = tmp_path / "a.tif"
-    write = lambda data: tifffile.imwrite(path, data, compression="zlib", metadata=None)  # noqa: E731
+
+    def write(data):
+        tifffile.imwrite(path, data, compression="zlib", metadata=None)
+
     write(np.random.default_rng(0).integers(0, 60_000, (7, 64, 64)).astype(np.uint16))
     with tifffile.TiffFile(path) as file:
         at = file.pages[4].dataoffsets[0] + 100
