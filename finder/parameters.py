@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -67,6 +68,16 @@ class FinderParameters:
                 UserWarning,
                 stacklevel=3,
             )
+
+    def with_gain_bits(self, gain_bits: int) -> FinderParameters:
+        """The same parameters with these gain bits; what was warned of once is not warned of again.
+
+        Raises:
+            ValueError: as for the parameters themselves.
+        """
+        other = copy(self)
+        object.__setattr__(other, "gain_bits", checked_gain_bits(gain_bits))
+        return other
 
     @property
     def inverse_n_samples(self) -> np.float32:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import os
 import tempfile
-import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -200,9 +199,7 @@ def _with_gain_bits(options: RunOptions, archive: FrameArchive) -> RunOptions:
     gain_bits = gain_bits_of_run(wanted, archive)
     if gain_bits == options.parameters.gain_bits:
         return options
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # The same parameters have warned already.
-        return replace(options, parameters=replace(options.parameters, gain_bits=gain_bits))
+    return replace(options, parameters=options.parameters.with_gain_bits(gain_bits))
 
 
 def _check_chains(options: RunOptions) -> None:

@@ -1,6 +1,5 @@
 """The beginning and the end of a dataset: arrays of length 0 at first, their true length at last."""
 
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from cluster_store.replacing import require_replaceable
 from cluster_store.run_identity import ROOT_KEY, RunIdentity
 from cluster_store.schema import Variable, cluster_variables, frame_variables, window_offsets
 from cluster_store.status import dataset_status, read_layout
+from guarded_zarr import unsaid
 
 _CHUNKS_SUMMED_AT_ONCE = 256
 
@@ -142,9 +142,8 @@ def _take_place(location: str, attrs: dict[str, Any], *, occupied: bool) -> zarr
 
 def consolidate(location: str) -> None:
     """Gather the metadata of all arrays and groups in the root, so that opening takes one read."""
-    with warnings.catch_warnings():
-        # Said of every v3 store: that consolidated metadata is not in the specification yet.
-        warnings.simplefilter("ignore", ZarrUserWarning)
+    # Said of every v3 store: that consolidated metadata is not in the specification yet.
+    with unsaid(ZarrUserWarning):
         zarr.consolidate_metadata(location, zarr_format=3)
 
 

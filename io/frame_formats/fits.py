@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from frame_formats.errors import SourceError, cause
 from frame_formats.libraries import library
 from frame_formats.open_files import OpenFiles
 from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrameError
+from guarded_zarr import unsaid
 
 _NUMBERS = ("FRAMENUM", "FRAMENO", "FRAME", "IMG_ISN", "SEQNUM")
 _EXPOSURES = ("EXPTIME", "EXPOSURE", "ITIME")
@@ -30,15 +30,13 @@ def open_fits(path: Path, name: str | None) -> OpenedSource:
         SourceError: it holds none, or several.
     """
     try:
-        with warnings.catch_warnings():
-            # What is cut short is told here.
-            warnings.simplefilter("ignore")
-            with _open(str(path)) as file:
-                number = _image(path, file, name)
-                hdu = file[number]
-                shape = tuple(int(side) for side in hdu.shape)
-                header = dict(hdu.header)
-                place = hdu.fileinfo()
+        # What is cut short is told here.
+        with unsaid(Warning), _open(str(path)) as file:
+            number = _image(path, file, name)
+            hdu = file[number]
+            shape = tuple(int(side) for side in hdu.shape)
+            header = dict(hdu.header)
+            place = hdu.fileinfo()
     except SourceError:
         raise
     except Exception as error:  # astropy raises whatever a damaged file leads it to.
@@ -123,10 +121,9 @@ class _Images(FrameSource):
 
     def read(self, start: int, stop: int, out: Frames) -> None:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with unsaid(Warning):
                 hdu = _opened(str(self.path))[self._number]
-                section = hdu.section[start:stop] if self._is_cube else hdu.section[:, :][np.newaxis]
+            section = hdu.section[start:stop] if self._is_cube else hdu.section[:, :][np.newaxis]
         except Exception as error:
             _opened.forget()
             raise UnreadableFrameError(start, f"{self.path} is damaged or cut short: {cause(error)}") from error

@@ -13,6 +13,7 @@ from guarded_zarr.metadata_json import (
     require_shallow,
 )
 from guarded_zarr.store import GuardedStore
+from guarded_zarr.unsaid import unsaid
 
 __all__ = [
     "METADATA_NAMES",
@@ -34,4 +35,5 @@ __all__ = [
     "require_holdable",
     "require_plain_codecs",
     "require_shallow",
+    "unsaid",
 ]
