@@ -29,6 +29,7 @@ def test_packages_types_and_cluster_files_are_in_and_tests_are_out(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     for wanted in (
         "finder/cpu.py",
+        "gpu/compiling.py",
         "frame_archive/archive.py",
         "cluster_store/writer.py",
         "workflows/process.py",

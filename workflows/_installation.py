@@ -7,7 +7,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-PACKAGES = ("finder", "roofline", "pipeline", "analysis", "frame_archive", "cluster_store", "guarded_zarr")
+PACKAGES = ("finder", "gpu", "roofline", "pipeline", "analysis", "frame_archive", "cluster_store", "guarded_zarr")
 
 
 def require_sound_installation() -> None:

@@ -19,6 +19,9 @@ import click
 from workflows.interruptions import Interruption, interruptions
 from workflows.printable import printable, printable_lines
 
+LOGGED = ("finder", "gpu", "frame_archive", "cluster_store", "guarded_zarr", "pipeline", "analysis", "workflows")
+"""The packages whose log -v and -vv show."""
+
 
 class ExitCode(enum.IntEnum):
     """What a command tells its caller; documented in docs/command_line.md."""
@@ -93,7 +96,7 @@ def configure_logging(verbosity: int) -> None:
     handler.addFilter(_hide_secrets)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     warnings.showwarning = _show_warning
-    for name in ("finder", "frame_archive", "cluster_store", "guarded_zarr", "pipeline", "analysis", "workflows"):
+    for name in LOGGED:
         logging.getLogger(name).setLevel(level)
     # What a user must act on comes as an error of ours; Dask's log has tracebacks of links that close at an end, too.
     for name in ("distributed", "tornado"):
