@@ -21,11 +21,12 @@ MAY_IMPORT = {
     "roofline": {"numpy"},
     "analysis": {"finder", "numpy", "numba", "scipy", "xarray"},
     "pipeline": STORES
-    | {"finder", "frame_archive", "frame_formats", "cluster_store", "guarded_zarr", "roofline", "analysis"}
+    | {"finder", "frame_archive", "frame_formats", "cluster_store", "guarded_zarr", "roofline", "analysis", "gpu"}
     | {"dask", "distributed", "llvmlite", "numba", "psutil", "xxhash", "yaml"},
     "workflows": STORES
     | {
         "finder",
+        "gpu",
         "frame_archive",
         "frame_formats",
         "cluster_store",
