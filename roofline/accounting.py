@@ -17,6 +17,9 @@ from roofline.stage_use import StageUse, json_number
 
 Resource = Literal["storage", "core"]
 
+# Beyond this share of its ceiling a stage shows that the ceiling was measured too low: repeats scatter by less.
+_EXCEEDED = 1.1
+
 
 @dataclass(frozen=True)
 class StageCeiling:
@@ -57,14 +60,23 @@ class StageBar:
 
     @property
     def floor_seconds(self) -> float:
-        """Worker-seconds that the stage would take at its ceiling; NaN if that was not measured."""
+        """Worker-seconds that the stage would take at its ceiling; NaN if that was not measured.
+
+        What a run reached is possible: a ceiling below that was measured too low, and does not count.
+        """
         rate = self.ceiling.bytes_a_second
-        return math.nan if rate is None else self.use.nbytes / rate
+        return math.nan if rate is None else min(self.use.nbytes / rate, self.seconds)
 
     @property
     def share_of_ceiling(self) -> float:
         """How much of its ceiling was reached, 1 for all of it; NaN if that was not measured or nothing was done."""
-        return self.floor_seconds / self.seconds if self.seconds > 0 else math.nan
+        rate = self.ceiling.bytes_a_second
+        return math.nan if rate is None or self.seconds <= 0 else self.use.nbytes / rate / self.seconds
+
+    @property
+    def exceeds_ceiling(self) -> bool:
+        """Whether the stage was so much faster than its ceiling that this was measured too low."""
+        return self.share_of_ceiling > _EXCEEDED
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,7 @@ class TimeSplit:
         start_up: Before the first batch was handed out: workers, the pedestal.
         at_bound: What the busiest resource would have taken at its ceilings; stages without one count as they were.
         overlap_lost: What the stages of other resources would have taken at theirs: not hidden behind the first.
-        below_ceilings: What the stages took beyond that. Negative where one was faster than what was measured.
+        below_ceilings: What the stages took beyond that.
         waiting: Time between a worker's first work and its last in which it was in no stage.
         stragglers: Time of workers that had nothing left to do while others were still at work.
         finishing: After the last batch: tables, metadata.
@@ -196,6 +208,7 @@ class Account:
                     "ceiling": bar.ceiling.name,
                     "ceiling_bytes_a_second": bar.ceiling.bytes_a_second,
                     "share_of_ceiling": json_number(bar.share_of_ceiling),
+                    "exceeds_ceiling": bar.exceeds_ceiling,
                     "resource": bar.ceiling.resource,
                 }
                 for bar in self.bars

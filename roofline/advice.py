@@ -63,6 +63,8 @@ def _figures(account: Account, bar: StageBar) -> str:
         return f"{bar.seconds / account.busy_seconds:.0%} of the stages' time"
     if ceiling is None:
         return f"{_rounded(reached)} GB/s a worker, its ceiling not measured"
+    if bar.exceeds_ceiling:
+        return f"{_rounded(reached)} GB/s a worker, more than its ceiling: measure that again"
     return f"{_rounded(reached)} of {_rounded(ceiling / 1e9)} GB/s a worker"
 
 

@@ -45,6 +45,9 @@ def time_table(account: Account) -> Table:
     if total > 0:
         parts = [(name, seconds / total) for name, seconds in account.split.parts.items()]
         rows.append(("time", ", ".join(f"{name} {share:.0%}" for name, share in parts if abs(share) >= 0.005)))
+    if exceeded := [bar.name for bar in account.bars if bar.exceeds_ceiling]:
+        what = f"{' and '.join(exceeded)} did more than was measured on this machine, which was busy then, perhaps"
+        rows.append(("ceilings", f"{what}: measure again (photonflow roofline measure ARCHIVE)"))
     rows.append(("page faults", _faults(account)))
     return facts_table(rows)
 
@@ -55,7 +58,9 @@ def number(value: float, form: str) -> str:
 
 
 def _limit(bar: StageBar) -> str:
-    return f"{bar.ceiling.name}{': not measured' * (bar.ceiling.bytes_a_second is None)}"
+    if bar.ceiling.bytes_a_second is None:
+        return f"{bar.ceiling.name}: not measured"
+    return f"{bar.ceiling.name}{': exceeded' * bar.exceeds_ceiling}"
 
 
 def _faults(account: Account) -> str:

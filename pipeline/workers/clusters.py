@@ -25,6 +25,7 @@ from distributed import Client, LocalCluster, Security
 from pipeline.errors import ClusterUnavailableError
 from pipeline.workers.cluster_watch import ClusterWatch
 from pipeline.workers.encryption import ExposedWarning, Tls, exposures
+from pipeline.workers.patient_nanny import PatientNanny
 
 Kind = Literal["local-cpu", "existing"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -163,8 +164,9 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
             cluster = _local_cluster(config, security)
     except RuntimeError as error:
         raise ClusterUnavailableError(
-            f"{config.n_workers} workers could not be started on this machine; in a script, code that starts workers "
-            'has to stand under `if __name__ == "__main__":`, for they import the script'
+            f"{config.n_workers} worker{'s' * (config.n_workers != 1)} could not be started on this machine; in a "
+            'script, code that starts workers has to stand under `if __name__ == "__main__":`, for they import the '
+            "script"
         ) from error
     with _patience_with_lost_workers(), cluster, Client(cluster, set_as_default=False) as client:
         yield client
@@ -175,6 +177,7 @@ def _local_cluster(config: ClusterConfig, security: Security | None) -> LocalClu
         n_workers=config.n_workers,
         threads_per_worker=config.threads,
         processes=True,
+        worker_class=PatientNanny,
         host=config.host,
         security=security,
         memory_limit=config.memory_limit,

@@ -121,3 +121,21 @@ def test_a_run_dominated_by_first_touches_says_so():
     assert "first touches" not in advice(run(faults=PageFaults(10_000_000)))
     # The published run: 2.6 million faults of 0.68 µs on top of the steady state.
     assert PageFaults(2_600_000, 0.68e-6).seconds == pytest.approx(1.768)
+
+
+def test_a_ceiling_that_the_run_exceeds_was_measured_too_low_and_does_not_count():
+    # Decoding took 6 worker seconds, and would have taken 24 at this ceiling.
+    found = run((StageCeiling("decode", 500.0), *CEILINGS[1:]))
+    assert found.bars[0].exceeds_ceiling
+    assert not found.bars[1].exceeds_ceiling
+    assert found.bars[0].share_of_ceiling == pytest.approx(4)
+    assert found.split.at_bound == pytest.approx(6 + 2 + 0.5)
+    assert found.split.below_ceilings == pytest.approx(10 - 8.5)
+    assert found.split.total == pytest.approx(12)
+    assert found.share_of_bound <= 1
+    assert "2e-06 GB/s a worker, more than its ceiling: measure that again" in advice(found)
+    assert found.as_dict()["stages"]["decode"]["exceeds_ceiling"] is True
+
+
+def test_a_ceiling_that_is_exceeded_by_no_more_than_repeats_scatter_holds():
+    assert not run((StageCeiling("decode", 1_900.0), *CEILINGS[1:])).bars[0].exceeds_ceiling

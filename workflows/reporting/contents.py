@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workflows.facts import human_bytes
 from workflows.reporting import bench_charts, run_charts
@@ -119,7 +119,7 @@ def stage_rows(run: RunRecord) -> Rows:
             _gigabytes(stage["bytes_a_second"]),
             _gigabytes(stage["ceiling_bytes_a_second"]),
             _number(stage["share_of_ceiling"], ".0%"),
-            stage["ceiling"] if stage["ceiling_bytes_a_second"] is not None else "not measured",
+            _limit(stage),
         )
         for name, stage in run.require_stages().items()
     ]
@@ -127,6 +127,12 @@ def stage_rows(run: RunRecord) -> Rows:
     rows.append(("idle", f"{idle:,.1f}", "", "", "", ""))
     rows.extend((name, "not measured", "", "", "", "this run used no GPU") for name in ("H2D", "kernel", "D2H"))
     return Rows(("stage", "µs a frame", "GB/s a worker", "ceiling", "reached", "limited by"), rows)
+
+
+def _limit(stage: Mapping[str, Any]) -> str:
+    if stage["ceiling_bytes_a_second"] is None:
+        return "not measured"
+    return f"{stage['ceiling']}{': exceeded, so measured too low' * stage.get('exceeds_ceiling', False)}"
 
 
 def ceiling_rows(run: RunRecord) -> Rows:

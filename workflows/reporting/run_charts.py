@@ -34,7 +34,7 @@ def stage_bars(run: RunRecord) -> Figure:
         said = f" {value:,.1f} µs"
         at_ceiling = 0.0
         if share is not None:
-            at_ceiling = value * share
+            at_ceiling = value * min(share, 1.0)
             axes.plot([at_ceiling, at_ceiling], [row - 0.36, row + 0.36], color=INK, linewidth=1.6)
             said += f", {share:.0%} of its ceiling"
         binds = name == run.account["binds"]
