@@ -29,7 +29,7 @@ _lock = threading.Lock()
 
 
 def compile_kernels(
-    source: Path, architecture: int, definitions: Mapping[str, int] | None = None, *, report: bool = False
+    source: Path, architecture: int, definitions: Mapping[str, int | str] | None = None, *, report: bool = False
 ) -> Compiled:
     """Compile a file, whether it was compiled before or not.
 
@@ -49,7 +49,7 @@ def compile_kernels(
     return nvrtc().compile(source.read_text(), source.name, architecture, options)
 
 
-def cubin(source: Path, architecture: int, definitions: Mapping[str, int] | None = None) -> bytes:
+def cubin(source: Path, architecture: int, definitions: Mapping[str, int | str] | None = None) -> bytes:
     """Machine code of a file, from this process, from the disk, or compiled now.
 
     Processes that compile the same at the same time each keep what they made, one after the other: whoever reads has a
@@ -76,7 +76,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "photonflow" / "kernels"
 
 
-def _compiled_and_kept(name: str, source: Path, architecture: int, definitions: Mapping[str, int]) -> bytes:
+def _compiled_and_kept(name: str, source: Path, architecture: int, definitions: Mapping[str, int | str]) -> bytes:
     logger.info("compiling %s for sm_%d", source.name, architecture)
     code = compile_kernels(source, architecture, definitions).cubin
     file = cache_folder() / name
@@ -101,7 +101,7 @@ def _kept(name: str) -> bytes | None:
     return code if hashlib.sha256(code).digest() == digest else None
 
 
-def _name(source: Path, architecture: int, definitions: Mapping[str, int]) -> str:
+def _name(source: Path, architecture: int, definitions: Mapping[str, int | str]) -> str:
     """A file name that other code, options, compilers or architectures don't share."""
     digest = hashlib.sha256(repr((nvrtc().version, _options(source, definitions))).encode())
     for file in sorted([*source.parent.glob("*.cu"), *source.parent.glob("*.cuh")]):
@@ -109,6 +109,6 @@ def _name(source: Path, architecture: int, definitions: Mapping[str, int]) -> st
     return f"{source.stem}-sm_{architecture}-{digest.hexdigest()[:20]}.cubin"
 
 
-def _options(source: Path, definitions: Mapping[str, int]) -> tuple[str, ...]:
+def _options(source: Path, definitions: Mapping[str, int | str]) -> tuple[str, ...]:
     constants = (f"--define-macro={name}={value}" for name, value in sorted(definitions.items()))
     return (*EXACT, f"--include-path={source.parent}", *constants)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from pathlib import Path
+
+import pytest
 
 # A shell that starts the tests in its background lets them, and all that they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -17,6 +21,17 @@ os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL", "500ms")
 LONG_FIRST = ("docs", "workflows", "pipeline", "finder", "hostile")
 
 INPUTS_TRIED = "inputs tried"
+
+
+@pytest.fixture(scope="session")
+def driver_environment(tmp_path_factory):
+    """Variables for a process that is to find an NVIDIA driver, with as many cards as DRIVER_CARDS says."""
+    folder = tmp_path_factory.mktemp("driver")
+    source = Path(__file__).parent / "gpu" / "driver_without_gpu.c"
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=60)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
+    return environment | {"LD_LIBRARY_PATH": str(folder)}
 
 
 def pytest_collection_modifyitems(items):

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 STORES = {"numpy", "zarr", "xarray", "numcodecs", "google_crc32c"}
 MAY_IMPORT = {
     "finder": {"numpy", "numba", "llvmlite"},
-    "gpu": {"finder", "numpy", "cupy", "cupy_backends", "pynvml"},
+    "gpu": {"finder", "numpy", "cupy", "cupy_backends"},
     "io/guarded_zarr": STORES,
     "io/frame_archive": STORES | {"finder", "numba", "guarded_zarr"},
     "io/cluster_store": STORES | {"finder", "guarded_zarr", "pyarrow", "h5py"},
