@@ -2,7 +2,7 @@
 
 `gpu.cupy_device` is a real GPU; tests have an emulated device that runs the same kernels on the CPU. Memory is told by
 address and bytes, as in CUDA. Nothing here keeps anything alive for anybody: whoever queues work on memory holds that
-memory, its kernels and its graphs until the work is done.
+memory, its kernels and its graphs until the work is done. Memory that nobody holds any more is freed.
 
 Work that is queued on a stream runs in the order of that stream, some time later, and in any order with that of other
 streams and of the host, unless an event says otherwise.
@@ -40,12 +40,12 @@ class KernelSource:
 
     Attributes:
         file: name of a file in gpu/kernels.
-        definitions: names and values for the preprocessor, such as ("WINDOW_ROWS", "3").
+        definitions: names and values for the preprocessor, such as ("WINDOW_ROWS", 3).
         kernels: names of the kernels in it, all `extern "C"`.
     """
 
     file: str
-    definitions: tuple[tuple[str, str], ...]
+    definitions: tuple[tuple[str, int], ...]
     kernels: tuple[str, ...]
 
 
