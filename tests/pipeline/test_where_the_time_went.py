@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,25 +138,51 @@ def test_a_run_whose_chunks_are_decoded_over_and_over_is_bound_by_decoding(clien
     )
 
 
-@pytest.fixture
-def slow_storage(client, tmp_path):
-    """The workers read no more than 1 MB a second from the disk that the test's files lie on: a real limit."""
-    device = tmp_path.stat().st_dev
+@contextlib.contextmanager
+def limited(client, device: int, limit: str) -> Iterator[None]:
+    """The workers reach a block device no faster than 1 MB a second: a real limit."""
     group = BLOCK_DEVICES / f"photonflow-test-{os.getpid()}"
     workers = list(client.run(os.getpid).values())
     try:
         group.mkdir()
-        (group / "blkio.throttle.read_bps_device").write_text(f"{os.major(device)}:{os.minor(device)} 1000000")
+        (group / f"blkio.throttle.{limit}_bps_device").write_text(f"{os.major(device)}:{os.minor(device)} 1000000")
     except OSError as error:
         with contextlib.suppress(OSError):
             group.rmdir()
-        pytest.skip(f"this system can't limit how fast a process reads (cgroup blkio, as root): {error}")
+        pytest.skip(f"this system can't limit how fast a process reads or writes (cgroup blkio, as root): {error}")
     for pid in workers:
         (group / "cgroup.procs").write_text(str(pid))
-    yield
-    for pid in workers:
-        (BLOCK_DEVICES / "cgroup.procs").write_text(str(pid))
-    group.rmdir()
+    try:
+        yield
+    finally:
+        for pid in workers:
+            (BLOCK_DEVICES / "cgroup.procs").write_text(str(pid))
+        group.rmdir()
+
+
+@pytest.fixture
+def slow_storage(client, tmp_path):
+    """The disk that the test's files lie on, slow to read."""
+    with limited(client, tmp_path.stat().st_dev, "read"):
+        yield
+
+
+@pytest.fixture
+def slow_output(client, tmp_path):
+    """A folder on a disk of its own, slow to write, that writes at once what it is given."""
+    image, folder = tmp_path / "disk", tmp_path / "slow"
+    image.touch()
+    os.truncate(image, 64 << 20)
+    folder.mkdir()
+    for command in (("mkfs.ext4", "-q", "-F", image), ("mount", "-o", "loop,sync", image, folder)):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"this system can't mount a file as a disk (as root): {done.stderr}")
+    try:
+        with limited(client, folder.stat().st_dev, "write"):
+            yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
 def test_a_run_on_slow_storage_is_bound_by_reading(client, make_archive, slow_storage):
@@ -174,6 +202,18 @@ def test_a_run_on_slow_storage_is_bound_by_reading(client, make_archive, slow_st
     assert "of 2.0 GB/s a worker; faster storage" in stage_advice(summary.account, tallest)
     # What the storage does could be hidden behind the cores' work, or the other way round.
     assert summary.account.split.overlap_lost > 0
+
+
+def test_a_run_whose_output_is_slow_to_write_is_bound_by_writing(client, make_archive, slow_output):
+    made = make_archive(n_frames=500, shape=(40, 50))
+    out = str(slow_output / "out.zarr")
+    prepared = prepare(RunOptions(made.path, out, batch_size=100))
+    keep(Subject(prepared.archive, prepared.layout, out, prepared.options.parameters), write=0.4e9)
+    summary = execute(prepared, client).summary
+    tallest = summary.account.tallest
+    assert tallest.name == "write"
+    assert tallest.share_of_ceiling < 0.1
+    assert "of 0.4 GB/s a worker; more cores, or counting without a list" in stage_advice(summary.account, tallest)
 
 
 def test_archives_that_zarr_reads_have_one_stage_for_reading_and_decoding(client, make_archive, tmp_path):
