@@ -34,6 +34,27 @@ def driver_environment(tmp_path_factory):
     return environment | {"LD_LIBRARY_PATH": str(folder)}
 
 
+@pytest.fixture
+def installed_cupy(tmp_path):
+    """Lets a process find an installed CuPy, by its package's name, or (None) none: it is looked for, not imported."""
+
+    def environment(before, package):
+        site = tmp_path / f"site-{package}"
+        site.mkdir(exist_ok=True)
+        if package is None:
+            (site / "sitecustomize.py").write_text("import sys\nsys.modules['cupy'] = None\n")
+        else:
+            (site / "cupy").mkdir(exist_ok=True)
+            (site / "cupy/__init__.py").write_text("")
+            about = site / f"{package.replace('-', '_')}-14.2.0.dist-info"
+            about.mkdir(exist_ok=True)
+            (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 14.2.0\n")
+        path = [str(site), *filter(None, [before.get("PYTHONPATH")])]
+        return before | {"PYTHONPATH": os.pathsep.join(path)}
+
+    return environment
+
+
 def pytest_collection_modifyitems(items):
     def place(item):
         folder = item.path.relative_to(item.config.rootpath / "tests").parts[0]

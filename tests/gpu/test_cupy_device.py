@@ -1,0 +1,132 @@
+"""What can be known of CuPy's device without a GPU: that it says why it can't be opened, and calls CUDA as it is."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gpu.cuda_errors import device_error, driver_too_old
+from gpu.device import DeviceError, KernelSource, LostDeviceError, OutOfDeviceMemoryError
+
+
+class CudaError(RuntimeError):
+    def __init__(self, status):
+        super().__init__(f"cudaError {status}")
+        self.status = status
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(2, OutOfDeviceMemoryError), (700, LostDeviceError), (719, LostDeviceError), (1, DeviceError), (712, DeviceError)],
+)
+def test_cuda_codes_become_what_they_mean(code, kind):
+    error = device_error("a copy failed", CudaError(code))
+    assert type(error) is kind
+    assert str(error) == f"a copy failed: cudaError {code}"
+
+
+def test_a_driver_that_is_too_old_is_known_by_its_code():
+    assert driver_too_old(CudaError(35))
+    assert not driver_too_old(CudaError(100))
+    assert not driver_too_old(RuntimeError("35"))
+
+
+def test_where_cupy_is_missing_the_device_says_what_to_install():
+    script = "import sys; sys.modules['cupy'] = None; from gpu.cupy_device import open_device; open_device()"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ran.stderr.splitlines()[-1] == (
+        "RuntimeError: the GPU is driven through CuPy, which is not installed: pip install 'photonflow[cuda12]'"
+    )
+
+
+@pytest.fixture
+def device(monkeypatch, tmp_path):
+    """CuPy's device on a machine whose CUDA refuses everything, for want of a driver."""
+    runtime = pytest.importorskip("cupy.cuda.runtime", reason="CuPy is not installed: pip install -e '.[cuda12]'")
+    from cupy_backends.cuda.api import driver
+
+    from gpu.cupy_device import CupyDevice, _Cuda
+
+    try:
+        runtime.getDeviceCount()
+    except runtime.CUDARuntimeError:
+        pass
+    else:
+        pytest.skip("there is a GPU here: benchmarks/gpu_check.py tries it")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cuda = _Cuda(runtime, driver)
+    cuda._of_thread.chosen = True  # which would be refused like all the rest
+    return CupyDevice(cuda, {"name": b"None", "major": 8, "minor": 0})
+
+
+def test_without_a_driver_every_call_reaches_cuda_and_its_refusal_is_told(device):
+    array = np.zeros(100, np.uint16)
+    fixed = np.zeros(100, np.uint16)
+    fixed.flags.writeable = False
+    for call in (
+        lambda: device.allocate(100),
+        lambda: device.allocate_pinned(100),
+        lambda: device.page_lock(array),
+        lambda: device.page_lock(fixed),
+        device.stream,
+        device.event,
+        device.memory,
+    ):
+        with pytest.raises(DeviceError, match="CUDA driver version is insufficient"):
+            call()
+    with pytest.raises(ValueError, match="can't be page-locked: copy it"):
+        device.page_lock(array[::2])
+
+
+def test_without_a_driver_what_a_stream_does_reaches_cuda(device):
+    from gpu.cupy_device import _Event, _Graph, _Kernel, _Memory, _PinnedMemory, _Stream
+
+    def without_making(kind, **attributes):
+        made = kind.__new__(kind)
+        made._cuda = device._cuda
+        for name, value in attributes.items():
+            setattr(made, name, value)
+        return made
+
+    stream, event = without_making(_Stream, handle=1), without_making(_Event, handle=1)
+    kernel = _Kernel(device._cuda, 1, "k")
+    arguments = [2**40, np.int32(-1), np.uint32(1), np.float32(0.5)]
+    for call, words in (
+        (lambda: stream.upload(256, 256, 8), "8 bytes can't be copied: .*insufficient"),
+        (lambda: stream.download(256, 256, 8), "insufficient"),
+        (lambda: stream.copy(256, 256, 8), "insufficient"),
+        (lambda: stream.fill(256, 0, 8), "insufficient"),
+        (lambda: stream.record(event), "insufficient"),
+        (lambda: stream.wait(event), "insufficient"),
+        (stream.synchronize, "insufficient"),
+        (event.synchronize, "insufficient"),
+        (lambda: stream.capture(lambda: None), "insufficient"),
+        (lambda: stream.replay(without_making(_Graph, handle=1)), "insufficient"),
+        (lambda: stream.launch(kernel, (1, 1, 1), (32, 1, 1), arguments), "k can't be launched: .*libcuda"),
+        (lambda: stream.launch(kernel, (1, 1, 1), (32, 1, 1), arguments, 64 << 10), "k can't be launched: .*libcuda"),
+    ):
+        with pytest.raises(DeviceError, match=words):
+            call()
+    # What can't be given back raises nothing: it would hide what went wrong before.
+    _Memory(device._cuda, 256, 8).free()
+    pinned = np.zeros(8, np.uint8)
+    locked = _PinnedMemory(device._cuda, pinned.ctypes.data, 8)
+    locked.array[:] = 7
+    locked.free()
+    assert pinned.tolist() == [7] * 8
+
+
+def test_a_device_that_can_not_be_opened_says_that_the_driver_is_too_old(device):
+    from gpu.cupy_device import open_device
+
+    with pytest.raises(RuntimeError, match="the NVIDIA driver is too old for CUDA 12, for which CuPy is installed"):
+        open_device()
+
+
+def test_loading_a_kernel_compiles_it_for_the_device(device, monkeypatch, tmp_path):
+    monkeypatch.setattr("gpu.cupy_device.KERNELS", tmp_path)
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(float* p) { p[0] = N; }')
+    with pytest.raises(DeviceError, match=r"k\.cu can't be loaded onto the GPU"):
+        device.load(KernelSource("k.cu", (("N", "3"),), ("k",)))
+    assert list((tmp_path / "photonflow/kernels").glob("k-sm_80-*.cubin"))
