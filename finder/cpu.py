@@ -54,6 +54,7 @@ class CpuChain(Chain):
     def __init__(self, finder: CpuFinder, pedestal: Pedestal, tracking: bool) -> None:
         super().__init__(finder.shape, tracking)
         parameters = finder.parameters
+        self._window = parameters.cluster_size
         self._kernel = dataclasses.replace(finder.kernel, tracked=tracking)
         self._constants = Constants(parameters.inverse_n_samples, parameters.squared_n_sigma, parameters.area)
         self._start = pedestal
@@ -92,7 +93,7 @@ class CpuChain(Chain):
         return state
 
     def _find(self, frames: Frames) -> Clusters:
-        kept = KeptClusters(len(frames), self._shape, self._kernel, self._clusters_a_frame)
+        kept = KeptClusters(len(frames), self._shape, self._window, self._clusters_a_frame)
         if self._kernel.gain_bits:
             for block in native_blocks(frames):
                 add_switched(block, self._kernel.gain_bits, self._switched)
@@ -108,7 +109,7 @@ class CpuChain(Chain):
         return kept.clusters()
 
     def _update(self, frames: Frames) -> None:
-        nothing = KeptClusters(0, self._shape, self._kernel, 0)
+        nothing = KeptClusters(0, self._shape, self._window, 0)
         for source in self._sources(frames, searched=False):
             self._run(source, nothing)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from finder.clusters import Clusters, coordinate_dtype
-from finder.kernel_types import TILE_ROWS, Found, Kernel
+from finder.kernel_types import TILE_ROWS, Found
 
 GROWTH = 1.5
 SPARE = 1.1
@@ -18,6 +18,8 @@ SPARE_CLUSTERS = 2  # A window's rows are copied in groups of four: a few values
 class KeptClusters:
     """Room for the clusters of `n_frames` frames of `shape` (y, x), at first for about `clusters_a_frame`.
 
+    The windows have (rows, columns) `window`.
+
     Memory that is never written to costs nothing, and the arrays are cut in place, so a generous guess is free.
 
     Attributes:
@@ -26,8 +28,8 @@ class KeptClusters:
         n_found: clusters in them.
     """
 
-    def __init__(self, n_frames: int, shape: tuple[int, int], kernel: Kernel, clusters_a_frame: float) -> None:
-        self._window = kernel.rows, kernel.cols
+    def __init__(self, n_frames: int, shape: tuple[int, int], window: tuple[int, int], clusters_a_frame: float) -> None:
+        self._window = window
         self._tile = TILE_ROWS * shape[1]
         self.n_found = 0
         self.room = self._tile + int(n_frames * clusters_a_frame * SPARE)
@@ -40,9 +42,9 @@ class KeptClusters:
             n_clusters=np.zeros(n_frames, np.uint32),
         )
 
-    def make_room(self) -> None:
-        """Room for the next tile at least, even if each of its pixels is a cluster."""
-        self._resize(max(int(self.room * GROWTH), self.n_found + self._tile))
+    def make_room(self, wanted: int = 0) -> None:
+        """Room for so many more clusters, and for the next tile at least, even if each of its pixels is a cluster."""
+        self._resize(max(int(self.room * GROWTH), self.n_found + max(wanted, self._tile)))
 
     def clusters(self) -> Clusters:
         """The clusters found, in arrays of their exact size; this object is then spent."""

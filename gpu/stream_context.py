@@ -1,0 +1,212 @@
+"""A stream context: takes one chain's frames through a device, chunk by chunk, with the next chunk always under way.
+
+For each chunk the host writes frames into a slot's staging memory, and queues on the stream: their copy to the device,
+the kernels of all frames, the collecting of clusters, and the copy of the counts. That is captured once as a graph and
+replayed, at addresses that stay; what varies lies in a small block of parameters that is copied first. While the device
+is at it the host waits for the chunk before, which used the other slot: its counts say how many clusters there are, and
+exactly those are copied, on a second stream.
+
+Nothing is ever cut off: where the clusters of a chunk are more than there is room for, the device gathers none of them;
+the host sees the count, makes room, and has them gathered again from what the search has left in the slot. The
+pedestal needs no way back: it does not depend on that room.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from finder import FinderParameters, Pedestal
+from finder.kept_clusters import KeptClusters
+from gpu.chain_memory import COUNTED, COUNTS, S1, STATE, UPLOADED, X0, ChainMemory, packed_planes
+from gpu.device import Device
+from gpu.host_memory import host_memory
+from gpu.kernel_set import FrameKind, KernelSet
+from gpu.parameter_block import PARAMETER_BLOCK
+from gpu.settings import Chunk, GpuSettings
+from gpu.slot import Slot
+from gpu.staging import FrameFeed
+
+
+class StreamContext:
+    """Streams, slots and graphs. It works for one chain at a time, and belongs to one thread at a time.
+
+    Args:
+        device: where.
+        parameters: of the finder.
+        shape: (y, x) of the frames.
+        kind: of the frames.
+        chunk: how many of them at a time.
+        settings: of the finder.
+        present: address of (y, x) uint8 on the device, 0 where a pixel is masked.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        parameters: FinderParameters,
+        shape: tuple[int, int],
+        kind: FrameKind,
+        chunk: Chunk,
+        settings: GpuSettings,
+        present: int,
+    ) -> None:
+        self.kind = kind
+        self._parameters, self._chunk, self._settings = parameters, chunk, settings
+        self._n_pixels = shape[0] * shape[1]
+        self._frame_nbytes = self._n_pixels * kind.itemsize
+        self._stream, self._downloads = device.stream(), device.stream()
+        self._kernels = KernelSet(device, parameters, shape, kind, chunk, present)
+        self._slots = [Slot(device, parameters, shape, kind, chunk, self._kernels, settings) for _ in range(2)]
+        self._planes = host_memory(device, UPLOADED * self._n_pixels, settings.pinned)
+        self._warm_up()
+
+    def load(self, memory: ChainMemory, pedestal: Pedestal) -> None:
+        """Let a chain begin: copy its pedestal to the device, and set its counts to 0."""
+        packed_planes(pedestal, self.kind.wide, self._planes.array)
+        self._stream.upload(memory.plane(X0), self._planes.address, UPLOADED * self._n_pixels)
+        self._stream.fill(memory.plane(COUNTS), 0, COUNTED * self._n_pixels)
+        self._stream.synchronize()
+
+    def load_x0(self, memory: ChainMemory, pedestal: Pedestal) -> None:
+        """Copy X0 alone: a chain that goes on with frames of another kind."""
+        packed_planes(pedestal, self.kind.wide, self._planes.array)
+        self._stream.upload(memory.plane(X0), self._planes.address, S1 * self._n_pixels)
+        self._stream.synchronize()
+
+    def state(self, memory: ChainMemory) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """A chain's s1 and s2 (pixel): copies."""
+        planes = self._downloaded(memory.plane(S1), STATE).view(np.float32)
+        return planes[0], planes[1]
+
+    def counts(self, memory: ChainMemory) -> NDArray[np.uint32]:
+        """How often a chain's pixels were updated, blind, centres, in another gain: (4, pixel), a copy."""
+        return self._downloaded(memory.plane(COUNTS), COUNTED).view(np.uint32)
+
+    def run(self, memory: ChainMemory, feed: FrameFeed, tracked: bool, kept: KeptClusters | None) -> None:
+        """Take a chain's next frames through the device.
+
+        Args:
+            memory: the chain's, loaded.
+            feed: the frames.
+            tracked: whether they move the pedestal.
+            kept: gets the clusters; None: the frames move the pedestal and do nothing else.
+
+        Raises:
+            DeviceError: the device has failed; the context and the chain are of no use then.
+        """
+        under_way: tuple[Slot, int, int] | None = None
+        for nth, first in enumerate(range(0, feed.n_frames, self._chunk.frames)):
+            slot, n_frames = self._slots[nth % 2], min(self._chunk.frames, feed.n_frames - first)
+            self._describe(slot, memory, n_frames, tracked, counted=kept is not None)
+            self._start(slot, feed, first, n_frames)
+            if under_way is not None:
+                self._finish(*under_way, kept)
+            under_way = slot, first, n_frames
+            if not self._settings.overlap:
+                self._finish(*under_way, kept)
+                under_way = None
+        if under_way is not None:
+            self._finish(*under_way, kept)
+
+    def settle(self) -> None:
+        """Wait until nothing is under way, whatever happened.
+
+        Raises:
+            DeviceError: the device has failed.
+        """
+        for stream in (self._stream, self._downloads):
+            stream.synchronize()
+
+    def _describe(self, slot: Slot, memory: ChainMemory, n_frames: int, tracked: bool, counted: bool) -> None:
+        gain_bits = self._parameters.gain_bits
+        fields: dict[str, Any] = {
+            "n_frames": n_frames,
+            "counted": counted,
+            "tracked": tracked,
+            "capacity": slot.capacity,
+            "inverse_n_samples": self._parameters.inverse_n_samples,
+            "squared_n_sigma": self._parameters.squared_n_sigma,
+            "gain_shift": 16 - gain_bits if gain_bits else 0,
+            **memory.addresses(),
+            "clusters": slot.clusters_address,
+        }
+        for name, value in fields.items():
+            slot.block[name] = value
+
+    def _start(self, slot: Slot, feed: FrameFeed, first: int, n_frames: int) -> None:
+        """Stage a chunk and queue its work."""
+        address = feed.locked_address
+        if address is None:
+            feed.stage(first, slot.frames[:n_frames])
+        staged = address is None and n_frames == self._chunk.frames
+        if not staged:  # From where they are, or fewer than a graph copies.
+            source = slot.staging_address if address is None else address + first * self._frame_nbytes
+            self._stream.upload(slot.at.frames, source, n_frames * self._frame_nbytes)
+        if self._settings.graphs:
+            if staged not in slot.graphs:
+                work = partial(self._queue, slot, self._chunk.launches, staged)
+                slot.graphs[staged] = self._stream.capture(work)
+            self._stream.replay(slot.graphs[staged])
+        else:
+            needed = -(-n_frames // self._chunk.frames_a_launch)
+            self._queue(slot, needed + needed % 2, staged)
+        self._stream.record(slot.done)
+
+    def _queue(self, slot: Slot, n_launches: int, staged: bool) -> None:
+        """All of a chunk's work, on the stream."""
+        self._stream.upload(slot.at.block, slot.block_address, PARAMETER_BLOCK.itemsize)
+        if staged:
+            self._stream.upload(slot.at.frames, slot.staging_address, slot.chunk_nbytes)
+        self._kernels.search_and_collect(self._stream, slot.at, n_launches)
+        self._stream.download(slot.found_address, slot.at.found, slot.found_nbytes)
+
+    def _finish(self, slot: Slot, first: int, n_frames: int, kept: KeptClusters | None) -> None:
+        """Wait for a chunk, and fetch its clusters."""
+        slot.done.synchronize()
+        if kept is None:
+            return
+        n = int(slot.found[0])
+        if n > slot.capacity:
+            self._gather_again(slot, n)
+        if n:
+            self._downloads.download(slot.landing_address, slot.clusters_address, n * slot.cluster_nbytes)
+            self._downloads.record(slot.landed)
+            slot.landed.synchronize()
+        keep(kept, slot, n, first, n_frames)
+
+    def _gather_again(self, slot: Slot, n_clusters: int) -> None:
+        slot.grow(n_clusters)
+        slot.block["capacity"], slot.block["clusters"] = slot.capacity, slot.clusters_address
+        self._downloads.upload(slot.at.block, slot.block_address, PARAMETER_BLOCK.itemsize)
+        self._kernels.gather(self._downloads, slot.at)
+
+    def _downloaded(self, source: int, nbytes_a_pixel: int) -> NDArray[np.uint8]:
+        nbytes = nbytes_a_pixel * self._n_pixels
+        self._stream.download(self._planes.address, source, nbytes)
+        self._stream.synchronize()
+        return self._planes.array[:nbytes].reshape(nbytes_a_pixel // 4, -1).copy()
+
+    def _warm_up(self) -> None:
+        """Launch each kernel once, on no frames: a kernel that is first launched in a capture may have to be loaded."""
+        for slot in self._slots:
+            slot.block[:] = np.zeros(1, PARAMETER_BLOCK)
+            self._queue(slot, self._chunk.launches, staged=False)
+        self._stream.synchronize()
+
+
+def keep(kept: KeptClusters, slot: Slot, n: int, first: int, n_frames: int) -> None:
+    """Add the `n` clusters that have landed in a slot, of frames from `first` on."""
+    kept.found.n_clusters[first : first + n_frames] = slot.found[1 : 1 + n_frames]
+    if n > kept.room - kept.n_found:
+        kept.make_room(n)
+    found, begin, end = kept.found, kept.n_found, kept.n_found + n
+    signal, frame_index, y, x = slot.landed_clusters(n)
+    area = len(signal) // n if n else 0
+    found.signal[begin * area : end * area] = signal
+    np.add(frame_index, np.uint32(first), out=found.frame_index[begin:end])
+    found.y[begin:end], found.x[begin:end] = y, x
+    kept.n_found = end

@@ -1,0 +1,68 @@
+"""The kernels of gpu/kernels, compiled for the CPU by the C++ compiler of this machine."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+from gpu.device import DeviceError, KernelSource
+
+HERE = Path(__file__).parent
+KERNELS = Path(__file__).parents[3] / "gpu" / "kernels"
+# As on the GPU: no fused multiply-adds, denormals kept.
+FLAGS = ["-std=c++17", "-O2", "-fPIC", "-g1", "-ffp-contract=off", "-fno-fast-math", "-Wno-unknown-pragmas"]
+
+
+def compiler() -> str | None:
+    """The C++ compiler, if there is one."""
+    return shutil.which("g++") or shutil.which("c++")
+
+
+class CpuCompiler:
+    """Compiles kernels into shared libraries, each source and its definitions once.
+
+    Args:
+        folder: Where they are kept.
+        flags: More flags for the compiler, such as a sanitizer's.
+    """
+
+    def __init__(self, folder: Path, flags: tuple[str, ...] = ()) -> None:
+        self._folder, self._flags = folder, flags
+        self._libraries: dict[KernelSource, ctypes.CDLL] = {}
+        self._lock = threading.Lock()
+
+    def library(self, source: KernelSource, kernels: Path = KERNELS) -> ctypes.CDLL:
+        """The library with a function `emulate_<kernel>` for each of the source's kernels."""
+        with self._lock:
+            if source not in self._libraries:
+                self._libraries[source] = ctypes.CDLL(str(self._built(source, kernels)))
+            return self._libraries[source]
+
+    def _built(self, source: KernelSource, kernels: Path) -> Path:
+        fibers = self._folder / "fibers.o"
+        if not fibers.exists():
+            self._run("-c", str(HERE / "fibers.cpp"), "-o", str(fibers))
+        name = hashlib.sha256(repr((source, kernels)).encode()).hexdigest()[:16]
+        text = "".join(
+            [
+                '#include "cuda_on_cpu.h"\n',
+                *(f"#define {key} {value}\n" for key, value in source.definitions),
+                f'#include "{source.file}"\n',
+                *(f"EMULATE({kernel})\n" for kernel in source.kernels),
+            ]
+        )
+        unit, library = self._folder / f"{name}.cpp", self._folder / f"{name}.so"
+        unit.write_text(text)
+        self._run(f"-I{HERE}", f"-I{kernels}", "-shared", str(unit), str(fibers), "-o", str(library))
+        return library
+
+    def _run(self, *arguments: str) -> None:
+        program = compiler()
+        assert program is not None
+        result = subprocess.run([program, *FLAGS, *self._flags, *arguments], capture_output=True, text=True)
+        if result.returncode:
+            raise DeviceError(f"the C++ compiler refuses {arguments[-3]}: {result.stderr}")
