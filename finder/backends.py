@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from importlib import import_module
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -22,7 +23,7 @@ def open_finder(
     """A finder for frames of `shape` (y, x).
 
     Args:
-        backend: "auto" (the fastest there is), "cpu", "cuda" or "reference".
+        backend: "auto" (a GPU where one can be used, else the CPU), "cpu", "cuda" or "reference".
         parameters: what makes a cluster.
         shape: (y, x) of the frames.
         pixel_mask: (y, x) integers, NeXus bits, any of the low 16 set = masked; or bool, True = masked.
@@ -36,22 +37,37 @@ def open_finder(
             from finder.cpu import CpuFinder  # late, as in finder.stored_code
 
             return CpuFinder(parameters, shape, pixel_mask)
+        case "cuda":
+            # By name: the algorithm knows nothing of the packages above it.
+            finder: Finder = _of_gpu("finder").CudaFinder(parameters, shape, pixel_mask)
+            return finder
         case "reference":
             return ReferenceFinder(parameters, shape, pixel_mask)
 
 
-def chosen_backend(backend: Backend | str) -> Literal["cpu", "reference"]:
+def chosen_backend(backend: Backend | str) -> Literal["cpu", "cuda", "reference"]:
     """The backend that `open_finder` opens when it is asked for `backend`.
 
     Raises:
         ValueError: no such backend.
-        RuntimeError: the backend is not available here.
     """
     match backend:
-        case "auto" | "cpu":
-            return "cpu"
-        case "reference":
-            return "reference"
-        case "cuda":
-            raise RuntimeError("this version has no CUDA finder yet: use the backend 'cpu'")
+        case "auto":
+            return "cuda" if _there_is_a_gpu() else "cpu"
+        case "cpu" | "cuda" | "reference":
+            return backend
     raise ValueError(f"no finder is called {backend!r}: choose 'auto', 'cpu', 'cuda' or 'reference'")
+
+
+def _there_is_a_gpu() -> bool:
+    """Whether one can be used. CUDA is not touched."""
+    availability = _of_gpu("availability")
+    try:
+        availability.usable_gpus()
+    except availability.NoGpuError:
+        return False
+    return True
+
+
+def _of_gpu(module: str) -> Any:
+    return import_module(f"gpu.{module}")

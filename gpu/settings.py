@@ -25,7 +25,7 @@ class GpuSettings:
             launches; None: about 8 MiB of them.
         frames_a_launch: frames that one launch takes a tile through; None: 4 with windows of 3, 2 with 5, else 1.
         graphs: whether a chunk's work is captured once and replayed, or queued piece by piece.
-        pinned: whether staging memory is page-locked; where it is not, copies run beside nothing.
+        pinned: whether staging memory is page-locked; where it is not, copies run beside nothing, and into no graph.
         overlap: whether the next chunk is staged while one is searched.
         room: clusters a frame and pixel that buffers have room for at first; they grow where it is too little.
 
@@ -46,6 +46,8 @@ class GpuSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}; it must be 1 or more")
+        if self.graphs and not self.pinned:
+            raise ValueError("graphs copy from and to pinned memory: without it, work without graphs")
         if not 0 < self.room <= 1:
             raise ValueError(f"room is {self.room}; it must be above 0 and at most 1 cluster a pixel")
 

@@ -187,8 +187,6 @@ def test_threads_with_chains_of_their_own_do_not_disturb_each_other(backend, ped
 
 
 def test_auto_is_a_finder_and_unknown_backends_are_refused():
-    assert open_finder("auto", FinderParameters(), SHAPE).backend == "cpu"
+    assert open_finder("auto", FinderParameters(), SHAPE).backend in ("cpu", "cuda")
     with pytest.raises(ValueError, match="no finder is called 'fpga'"):
         open_finder("fpga", FinderParameters(), SHAPE)
-    with pytest.raises(RuntimeError, match="no CUDA finder yet"):
-        open_finder("cuda", FinderParameters(), SHAPE)

@@ -36,9 +36,7 @@ def test_clusters_and_the_final_pedestal_are_exact(cpu_compiler, case, noise):
     frames = answers["frames"]
     device = EmulatedDevice(cpu_compiler, seed=CASES.index(case))
     settings = GpuSettings(n_streams=1, chunk_frames=8)
-    finder = CudaFinder(
-        parameters, frames.shape[1:], answers.get("pixel_mask"), device=device, settings=settings
-    )
+    finder = CudaFinder(parameters, frames.shape[1:], answers.get("pixel_mask"), device=device, settings=settings)
     batch = finder.find(frames, pedestal)
     expected = answers[f"{noise}_frame_y_x"]
     np.testing.assert_array_equal(np.stack([batch.frame_index, batch.y, batch.x], axis=1), expected)
