@@ -40,8 +40,10 @@ docs: .venv/installed
 	@echo "Making .venv and installing photonflow with what it needs (about a minute) ..."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
-# Real CCD frames for the tests; only the files are wanted, and what the package depends on is large.
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps 'msfc-ccd==1.2.0'
+# Real CCD frames and the Dask operator's schemas for the tests; only the files are wanted, and what these packages
+# depend on is large.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps \
+		'msfc-ccd==1.2.0' 'dask-kubernetes==2026.3.0'
 	@touch $@
 
 clean:

@@ -7,7 +7,8 @@ from pipeline.errors import BatchError, ClusterUnavailableError, OutputError, Re
 from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.processing import SkippedBatchesWarning, process
 from pipeline.run import RunResult, execute
-from pipeline.workers.clusters import ClusterConfig, open_cluster
+from pipeline.workers.cluster_config import ClusterConfig
+from pipeline.workers.clusters import open_cluster
 
 __all__ = [
     "BadPixelsWarning",

@@ -21,8 +21,9 @@ from pipeline.checks.sizing import fit_to_memory
 from pipeline.errors import ClusterUnavailableError
 from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.run import execute
+from pipeline.workers.cluster_config import ClusterConfig
 from pipeline.workers.cluster_watch import Patience
-from pipeline.workers.clusters import ClusterConfig, open_cluster
+from pipeline.workers.clusters import open_cluster
 
 if TYPE_CHECKING:
     import xarray as xr

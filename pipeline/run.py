@@ -50,8 +50,8 @@ from pipeline.resuming.journal import journal_folder, remove_journal
 from pipeline.resuming.made_from import made_from
 from pipeline.resuming.verification import FrameComparison
 from pipeline.workers.cluster_watch import ClusterWatch, Patience, despite_deaths
-from pipeline.workers.clusters import require_photonflow
 from pipeline.workers.deaths import DeathsByTask
+from pipeline.workers.versions import require_photonflow
 from pipeline.workers.worker_exits import WorkerExits
 from roofline import ThroughputSummary
 
@@ -143,7 +143,7 @@ def _execute(
     begun: Event,
 ) -> RunResult:
     options, out = prepared.options, prepared.out
-    require_photonflow(client, watch)
+    require_photonflow(client, watch, on_notice)
     needed_bytes, notice = require_memory(prepared, watch.workers)
     if notice is not None:
         on_notice(notice)

@@ -12,7 +12,9 @@ from frame_archive import ArchiveError, FrameArchive
 from frame_archive.simulated_archive import Part, SimulatedArchive
 from frame_archive.simulation import SimulatedDetector
 from pipeline.errors import RunError
-from pipeline.workers.clusters import ClusterConfig, count_workers, open_cluster, require_photonflow
+from pipeline.workers.cluster_config import ClusterConfig
+from pipeline.workers.clusters import count_workers, open_cluster
+from pipeline.workers.versions import require_photonflow
 
 _PARTS_AHEAD = 3
 

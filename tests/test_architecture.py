@@ -22,7 +22,9 @@ MAY_IMPORT = {
     "analysis": {"finder", "numpy", "numba", "scipy", "xarray"},
     "pipeline": STORES
     | {"finder", "frame_archive", "frame_formats", "cluster_store", "guarded_zarr", "roofline", "analysis", "gpu"}
-    | {"dask", "distributed", "llvmlite", "numba", "psutil", "xxhash", "yaml"},
+    | {"dask", "distributed", "llvmlite", "numba", "psutil", "xxhash", "yaml"}
+    # Imported where workers are started with one of them.
+    | {"asyncssh", "dask_jobqueue", "dask_kubernetes", "kr8s"},
     "workflows": STORES
     | {
         "finder",
@@ -36,7 +38,7 @@ MAY_IMPORT = {
         "guarded_zarr",
         "benchmarks",
     }
-    | {"click", "dask", "distributed", "matplotlib", "pptx", "psutil", "rich"},
+    | {"click", "dask", "distributed", "matplotlib", "pptx", "psutil", "rich", "yaml"},
 }
 
 

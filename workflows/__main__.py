@@ -14,6 +14,7 @@ COMMANDS = {
     "ingest": "Make a frame archive of the files that detectors write.",
     "process": "Find the photon clusters of a frame archive.",
     "inspect": "Say what is in an archive or a cluster dataset, with pictures.",
+    "cluster": "Check where workers come from, or keep them up for several runs.",
     "roofline": "How fast a machine can be at best, and which resource binds.",
     "benchmark": "Time the finder side by side with its peer (in a checkout).",
     "report": "A run as a page, slides and pictures: what it found, and what held it back.",

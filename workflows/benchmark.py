@@ -76,7 +76,7 @@ def command(
 
 def _measured(place: Path, given: list[str]) -> dict[str, Any]:
     # Late, as are all imports that --help has no need of.
-    from pipeline.workers.clusters import WORKER_ENVIRONMENT
+    from pipeline.workers.cluster_config import WORKER_ENVIRONMENT
 
     environment = os.environ | {name: str(value) for name, value in WORKER_ENVIRONMENT.items()}
     ended = subprocess.run([sys.executable, "-m", "benchmarks.race", str(place), *given], check=False, env=environment)

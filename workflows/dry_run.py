@@ -12,7 +12,7 @@ from pipeline import ClusterConfig, PreparedRun, WrongDarksWarning
 from pipeline.checks.forecast import forecast
 from pipeline.checks.sizing import fit_to_memory
 from pipeline.errors import NotEnoughMemoryError
-from pipeline.workers.clusters import describe
+from pipeline.workers.described import describe
 from pipeline.workers.memory import memory_there_is
 from workflows.facts import human_bytes
 from workflows.terminal import facts_table, print_table, stdout_console
@@ -78,8 +78,8 @@ def _number(value: float) -> str:
 
 
 def _what_fits(prepared: PreparedRun, config: ClusterConfig) -> str:
-    if config.kind != "local-cpu":
-        return "the scheduler's workers are asked when the run begins"
+    if not config.is_local:
+        return "the workers are asked when the run begins"
     try:
         sized = fit_to_memory(prepared, config)
     except NotEnoughMemoryError as error:

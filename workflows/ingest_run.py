@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,10 @@ from pipeline.ingest.beginning import require_place
 from pipeline.ingest.plan import IngestPlan
 from pipeline.ingest.planning import IngestOptions, needs_workers, plan_ingest
 from pipeline.ingest.run import IngestResult, ingest
-from pipeline.workers.clusters import ClusterConfig, open_cluster, require_photonflow
+from pipeline.workers.cluster_config import ClusterConfig
+from pipeline.workers.cluster_watch import ClusterWatch, Patience
+from pipeline.workers.clusters import open_cluster
+from pipeline.workers.versions import require_photonflow
 from workflows.byte_progress import ByteProgress, readable
 from workflows.command_line import ExitCode, configure_logging
 from workflows.facts import bytes_on_disk
@@ -53,19 +56,21 @@ def _ingest(sources: tuple[str, ...], out: str, options: dict[str, Any]) -> tupl
     require_place(out, plan, **goes_on)
     if plan is not None and config.kind == "local-cpu":
         # A worker takes seconds to start: no more of them than there is work for.
-        config = replace(config, workers=min(config.n_workers, plan.n_parts))
+        config = replace(config, workers=min(config.n_workers, plan.n_parts), adaptive=None)
     interruptions.left = "nothing was written"
     try:
         with ByteProgress(plan.nbytes if plan else 0, enabled=options["progress"]) as progress, ExitStack() as started:
             progress.step(
                 f"starting {config.n_workers} worker{'s' * (config.n_workers > 1)}"
-                if config.kind == "local-cpu"
+                if config.kind != "existing"
                 else "connecting"
             )
-            with interruptions.leaving_at_once():
+            # Jobs and machines elsewhere have to be told that they are no longer wanted.
+            with interruptions.leaving_at_once() if config.is_local else nullcontext():
                 client = started.enter_context(open_cluster(config))
-            if config.kind == "existing":
-                require_photonflow(client)
+            if not config.is_local:
+                patience = Patience(worker_seconds=config.seconds_for_workers)
+                require_photonflow(client, ClusterWatch(client, patience=patience))
             if plan is None:
                 plan = plan_ingest(sources, wanted, client, progress.step)
                 progress.of(plan.nbytes)

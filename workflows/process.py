@@ -18,14 +18,13 @@ from workflows.option_values import common_mode, frame_range, product_names, siz
 @click.option("--gpus", type=int, metavar="N", help="Use N GPUs.  (not yet)")
 @click.option("--cpus", type=click.IntRange(min=1), metavar="N", help="Use N worker processes; by default one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Use the workers of a running Dask scheduler.")
-@click.option("--cluster", metavar="FILE.yaml", help="Use the workers that a YAML file describes (cluster_configs/).")
+@click.option("--cluster", metavar="FILE.yaml", help="The workers of a YAML file, or of cluster_configs/ by name.")
 @click.option(
     "--cluster-timeout",
     type=float,
-    default=120.0,
-    show_default=True,
     metavar="SECONDS",
-    help="How long to wait for a scheduler that does not answer, or for workers when there are none.",
+    help="How long to wait for a scheduler that does not answer, or for workers when there are none.  [default: 120, "
+    "or the cluster's wait_for_workers]",
 )
 @click.option(
     "--batch-timeout",

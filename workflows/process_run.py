@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -61,7 +61,12 @@ def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[s
     if options["only_plan"]:
         dry_run(prepared, config, as_json=options["as_json"])
         return
-    patience = Patience(options["cluster_timeout"], options["batch_timeout"])
+    timeout = options["cluster_timeout"]
+    patience = (
+        Patience(batch_seconds=options["batch_timeout"], worker_seconds=config.seconds_for_workers)
+        if timeout is None
+        else Patience(timeout, options["batch_timeout"])
+    )
     result = _run(prepared, config, patience, began, show_progress=options["progress"])
     try:
         if options["as_json"]:
@@ -117,10 +122,11 @@ def _run(
                 progress.note(f"photonflow: {sized.notice}")
             progress.step(
                 f"starting {config.n_workers} worker{'s' * (config.n_workers != 1)}"
-                if config.kind == "local-cpu"
+                if config.kind != "existing"
                 else "connecting"
             )
-            with interruptions.leaving_at_once():
+            # Jobs and machines elsewhere have to be told that they are no longer wanted.
+            with interruptions.leaving_at_once() if config.is_local else nullcontext():
                 client = started.enter_context(open_cluster(config))
             interruptions.left = (
                 f"what is at {prepared.out} may be unfinished; go on with: {resuming(prepared.options.command)}"

@@ -13,7 +13,7 @@ from distributed.system import MEMORY_LIMIT
 from pipeline.checks.forecast import PROCESS_BYTES, dense_worker_bytes, forecast, worker_bytes
 from pipeline.errors import NotEnoughMemoryError
 from pipeline.preparation import PreparedRun
-from pipeline.workers.clusters import ClusterConfig
+from pipeline.workers.cluster_config import ClusterConfig
 from pipeline.workers.memory import MemoryThereIs, bytes_in_words, memory_there_is
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def fit_to_memory(prepared: PreparedRun, config: ClusterConfig) -> SizedCluster:
         NotEnoughMemoryError: Not even one fits.
     """
     there_is = memory_there_is()
-    if config.kind != "local-cpu":
+    if config.kind != "local-cpu" or config.adaptive is not None:
         return SizedCluster(config, _expected_bytes(prepared, there_is.available, 1), there_is)
     asked = config.n_workers
     needed = _expected_bytes(prepared, there_is.available // asked, config.threads)

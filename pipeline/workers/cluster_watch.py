@@ -35,10 +35,12 @@ class Patience:
         cluster_seconds: For the scheduler to answer, and for a first or another worker when there is none, in s.
         batch_seconds: How long a batch may be with a worker before that is restarted and the batch goes elsewhere,
             in s; None is what :class:`pipeline.workers.hanging.HangingTasks` derives.
+        worker_seconds: How long to wait for a worker instead: in a queue of batch jobs it may come much later.
     """
 
     cluster_seconds: float = 120.0
     batch_seconds: float | None = None
+    worker_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not self.cluster_seconds > 0:
@@ -84,6 +86,10 @@ class ClusterWatch:
         self.workers: dict[str, dict[str, Any]] = {}
         # How often a task hung, by its key.
         self.hung: Counter[str] = Counter()
+
+    @property
+    def _seconds_for_workers(self) -> float:
+        return self._patience.worker_seconds or self._patience.cluster_seconds
 
     @property
     def n_threads(self) -> int:
@@ -214,9 +220,12 @@ class ClusterWatch:
                 f"{self.name} has not answered for {self._patience.cluster_seconds:g} s: it hangs, or the link to it "
                 "is cut"
             )
-        if now - self._worker_seen > self._patience.cluster_seconds:
+        trouble = getattr(self._client.cluster, "trouble", None)
+        if trouble is not None and (sentence := trouble()) is not None and not self.workers:
+            raise ClusterUnavailableError(sentence)
+        if now - self._worker_seen > self._seconds_for_workers:
             raise ClusterUnavailableError(
-                f"{self.name} has had no worker for {self._patience.cluster_seconds:g} s: they ended, or lost their "
+                f"{self.name} has had no worker for {self._seconds_for_workers:g} s: they ended, or lost their "
                 f"connection; start some with `dask worker {self._address} --nthreads 1`"
             )
 
@@ -235,7 +244,7 @@ class ClusterWatch:
         elif now - self._worker_seen > SECONDS_UNREMARKED and not self._remarked:
             self._remarked = True
             self._on_notice(
-                f"{self.name} has no worker: waiting up to {self._patience.cluster_seconds:g} s for one, and going on "
+                f"{self.name} has no worker: waiting up to {self._seconds_for_workers:g} s for one, and going on "
                 "as soon as it is there"
             )
         ours = {

@@ -64,8 +64,8 @@ def exposures(host: str, dashboard_address: str | None, tls: bool) -> list[str]:
     found = []
     if not tls and not is_loopback(host):
         found.append(
-            f"scheduler and workers listen on {host} without TLS: whoever reaches them can run programs as you and "
-            "read your data; give --tls, or leave host out"
+            f"scheduler and workers listen on {host or 'the network'} without TLS: whoever reaches them can run "
+            "programs as you and read your data; give --tls, or leave host out"
         )
     if dashboard_address is not None:
         dashboard = dashboard_address.rpartition(":")[0]
