@@ -65,17 +65,18 @@ class StreamContext:
         self._warm_up()
 
     def load(self, memory: ChainMemory, pedestal: Pedestal) -> None:
-        """Let a chain begin: copy its pedestal to the device, and set its counts to 0."""
+        """Let a chain begin: copy its pedestal to the device, and set its counts to 0.
+
+        To be followed by `run`, which waits for all that is before it on the stream.
+        """
         packed_planes(pedestal, self.kind.wide, self._planes.array)
         self._stream.upload(memory.plane(X0), self._planes.address, UPLOADED * self._n_pixels)
         self._stream.fill(memory.plane(COUNTS), 0, COUNTED * self._n_pixels)
-        self._stream.synchronize()
 
     def load_x0(self, memory: ChainMemory, pedestal: Pedestal) -> None:
-        """Copy X0 alone: a chain that goes on with frames of another kind."""
+        """Copy X0 alone: a chain that goes on with frames of another kind. To be followed by `run`."""
         packed_planes(pedestal, self.kind.wide, self._planes.array)
         self._stream.upload(memory.plane(X0), self._planes.address, S1 * self._n_pixels)
-        self._stream.synchronize()
 
     def state(self, memory: ChainMemory) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """A chain's s1 and s2 (pixel): copies."""
