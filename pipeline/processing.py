@@ -16,7 +16,7 @@ from distributed import Client
 from cluster_store import open_dataset
 from finder import CommonMode, FinderParameters, Pedestal
 from finder.products import ProductName, ProductOptions, SpectrumBins
-from pipeline.batches.submission import RunProgress
+from pipeline.batches.run_record import RunProgress
 from pipeline.checks.sizing import fit_to_memory
 from pipeline.errors import ClusterUnavailableError
 from pipeline.preparation import PreparedRun, RunOptions, prepare

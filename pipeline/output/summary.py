@@ -11,8 +11,8 @@ from typing import Any
 
 from cluster_store import FrameStatus
 from pipeline.batches.reports import BatchCount
+from pipeline.batches.run_record import RunProgress
 from pipeline.batches.stage_totals import StageTotals
-from pipeline.batches.submission import RunProgress
 from pipeline.ceilings.kept import kept_ceilings
 from pipeline.ceilings.of_stages import RunCeilings, all_here
 from pipeline.ceilings.subject import Subject
