@@ -159,9 +159,13 @@ class Submission:
         return chain_start(self._record.counts, batch.index) if self._work.chained else None
 
     def _take(self, future: Future[Any]) -> None:
+        result = reported(future, self._watch)
+        if result is None and future.status not in ("error", "cancelled"):
+            # Its worker ended with it after it was done and before it was taken: Dask does it again.
+            self._queue.add(future)
+            return
         _, step, batch = self._followed.pop(str(future.key))
         self._alone.discard(str(future.key))
-        result = reported(future, self._watch)
         if result is None:
             if future.status == "error" and self._deaths.deserves_another_try(future.exception(), self._watch.hung):
                 self._suspects.append((future, step, batch))
