@@ -51,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 # Batches in flight a worker thread: one at work, and one to follow it without a pause.
 WINDOW = 2
+# On a GPU a thread has a batch of its own; one more for the worker is enough for any of them to go on without a pause.
+AHEAD_ON_A_GPU = 1
 # A worker opens the archive and compiles the finder; many that begin at once on a busy file server take a while.
 SECONDS_TO_PREPARE = 300.0
 
@@ -204,6 +206,7 @@ class _Run:
             chained=options.tracking == "chain",
             cluster_list=layout.cluster_list,
             window=WINDOW,
+            ahead=AHEAD_ON_A_GPU if prepared.backend == "cuda" else None,
         )
         on_progress = None if self.on_progress is None else with_tallest(self.on_progress, ceilings)
         prune = StatePruner(ChainStates(journal.folder)) if work.chained else None

@@ -28,7 +28,8 @@ class Work:
         on_bad_batch: ``fail`` stops at the first batch that fails, ``skip`` marks its frames and goes on.
         chained: Whether each batch starts where the last good one before it ended.
         cluster_list: Whether clusters are written, and not only counted.
-        window: Batches in flight a worker.
+        window: Batches in flight a worker thread.
+        ahead: Batches in flight a worker beyond those that its threads are at; None: as many as `window` makes them.
     """
 
     run_id: str
@@ -41,6 +42,15 @@ class Work:
     chained: bool = False
     cluster_list: bool = True
     window: int = 2
+    ahead: int | None = None
+
+    def in_flight(self, workers: int, threads: int) -> int:
+        """Batches that may be in flight at once on so many workers with so many threads in all."""
+        if self.chained:
+            return 1
+        if self.ahead is None:
+            return self.window * max(threads, 1)
+        return max(threads + self.ahead * workers, 1)
 
 
 @dataclass(frozen=True)

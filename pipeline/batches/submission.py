@@ -148,7 +148,7 @@ class Submission:
         if self._suspects or self._alone:
             return False
         workers = max(self._watch.n_threads, 1)
-        at_once = 1 if self._work.chained else self._work.window * workers
+        at_once = self._work.in_flight(len(self._watch.workers), self._watch.n_threads)
         # With nothing being found all counts are known, writing goes on by itself, and the bytes become free again.
         return (
             len(self._finding) + len(self._skipping) < at_once

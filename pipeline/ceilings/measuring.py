@@ -126,7 +126,7 @@ def _some_clusters(subject: Subject) -> Clusters:
     middle = np.median(frames, axis=0)
     noise = np.maximum(1.4826 * np.median(np.abs(frames - middle), axis=0), 1)
     pedestal = Pedestal.from_mean_and_noise(middle, noise, parameters.n_samples)
-    return open_finder("auto", parameters, archive.frame_shape, subject.pixel_mask).find(frames, pedestal)
+    return open_finder("cpu", parameters, archive.frame_shape, subject.pixel_mask).find(frames, pedestal)
 
 
 def _reading(subject: Subject, n_cores: int) -> Iterator[MeasuredCeiling]:

@@ -91,7 +91,7 @@ def job_options(config: ClusterConfig) -> dict[str, Any]:
     jobs = config.slurm
     assert jobs is not None
     worker_bytes = int(parse_bytes(config.memory_limit))
-    cores = config.threads * jobs.workers_per_job
+    cores = config.threads_a_worker * jobs.workers_per_job
     # Workers do not all leave at once, and none later than it should.
     stagger = jobs.seconds_of_work / 10
     environment = [f"export {name}={shlex.quote(value)}" for name, value in config.worker_environment.items()]

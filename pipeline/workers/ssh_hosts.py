@@ -91,7 +91,11 @@ def require_asyncssh() -> None:
 
 
 def _worker_options(config: ClusterConfig) -> dict[str, Any]:
-    options: dict[str, Any] = {"nthreads": config.threads, "memory_limit": config.memory_limit, "death_timeout": "60s"}
+    options: dict[str, Any] = {
+        "nthreads": config.threads_a_worker,
+        "memory_limit": config.memory_limit,
+        "death_timeout": "60s",
+    }
     optional = {"interface": config.interface, "local_directory": config.local_directory}
     return options | {name: value for name, value in optional.items() if value is not None} | _certificates(config)
 
