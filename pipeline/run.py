@@ -45,6 +45,7 @@ from pipeline.resuming.verification import FrameComparison
 from pipeline.workers.cluster_watch import ClusterWatch, Patience, despite_deaths
 from pipeline.workers.deaths import DeathsByTask
 from pipeline.workers.versions import require_photonflow
+from pipeline.workers.worker_backends import backend_of_workers
 from pipeline.workers.worker_exits import WorkerExits
 
 logger = logging.getLogger(__name__)
@@ -127,6 +128,8 @@ class _Run:
     def execute(self, prepared: PreparedRun, begun: Event) -> RunResult:
         """Train, find and write; `begun` is set once there is a dataset to go on with."""
         require_photonflow(self.client, self.watch, self.on_notice)
+        if prepared.options.backend == "auto":
+            prepared = replace(prepared, backend=backend_of_workers(self.client, self.watch))
         needed_bytes, notice = require_memory(prepared, self.watch.workers)
         if notice is not None:
             self.on_notice(notice)
