@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,8 +21,9 @@ from gpu.device import LostDeviceError
 
 logger = logging.getLogger(__name__)
 
-# The error is on its way to the scheduler by then; the worker takes no work meanwhile.
-SECONDS_TO_TELL = 0.5
+# For the task's error to be made into a message; the worker takes no work meanwhile.
+SECONDS_TO_TELL = 30.0
+SECONDS_BETWEEN_LOOKS = 0.05
 # What other threads of the worker have at hand fails by itself, for their GPU is the same.
 SECONDS_TO_CLOSE = 10.0
 _MARK = "photonflow_lost_its_device"
@@ -44,14 +46,21 @@ def ending_a_worker_without_device() -> Iterator[None]:
         logger.warning("the worker at %s ends, for it has lost its GPU: %s", worker.address, error)
         setattr(worker, _MARK, True)
         # Queued before the task's own end is, so the scheduler hears first that no work is wanted here.
-        worker.loop.add_callback(_leave, worker)
+        worker.loop.add_callback(_leave, worker, worker.get_current_task())
         raise
 
 
-async def _leave(worker: Any) -> None:
+async def _leave(worker: Any, task: str) -> None:
     # Dask's memory watch would find that nothing is wrong with the worker, and let it go on.
     worker.memory_manager.memory_pause_fraction = False
     if worker.status == Status.running:
         worker.status = Status.paused
-    await asyncio.sleep(SECONDS_TO_TELL)
+    deadline = time.monotonic() + SECONDS_TO_TELL
+    while _at_work_on(worker, task) and time.monotonic() < deadline:
+        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
     await worker.close(timeout=SECONDS_TO_CLOSE, nanny=False, reason="photonflow-lost-device")
+
+
+def _at_work_on(worker: Any, task: str) -> bool:
+    known = worker.state.tasks.get(task)
+    return known is not None and known in worker.state.executing
