@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 SECONDS_TO_TELL = 30.0
 SECONDS_BETWEEN_LOOKS = 0.05
 # What other threads of the worker have at hand fails by itself, for their GPU is the same.
-SECONDS_TO_CLOSE = 10.0
+SECONDS_TO_CLOSE = 2.0
 _MARK = "photonflow_lost_its_device"
 
 
@@ -58,7 +58,7 @@ async def _leave(worker: Any, task: str) -> None:
     deadline = time.monotonic() + SECONDS_TO_TELL
     while _at_work_on(worker, task) and time.monotonic() < deadline:
         await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-    await worker.close(timeout=SECONDS_TO_CLOSE, nanny=False, reason="photonflow-lost-device")
+    await worker.close(timeout=SECONDS_TO_CLOSE, executor_wait=False, nanny=False, reason="photonflow-lost-device")
 
 
 def _at_work_on(worker: Any, task: str) -> bool:

@@ -84,6 +84,7 @@ def test_a_batch_that_loses_its_device_is_done_by_another_process(make_archive, 
     assert mark.name.partition("-")[0] not in {str(pid) for pid in client.run(os.getpid).values()}
 
 
+@pytest.mark.slow
 def test_a_batch_that_loses_three_devices_ends_the_run_by_name_and_error(make_archive, losing, marks):
     archive = make_archive()
     with pytest.raises(BatchError, match=rf"batch 1 \(frames 10:20\) failed: {WORDS}") as error:
