@@ -32,6 +32,7 @@ class PartReport:
         n_found: Frames that had been written by an earlier run.
         cpu_seconds: CPU time that it took.
         problem: What went wrong, in a sentence; else empty.
+        of_source: Whether it is the source that is wrong, and the same again would go wrong too.
         unreadable_from: The first frame of the archive that can't be read from its source, with `problem`; else None.
     """
 
@@ -43,6 +44,7 @@ class PartReport:
     n_found: int = 0
     cpu_seconds: float = 0.0
     problem: str = ""
+    of_source: bool = False
     unreadable_from: int | None = None
 
 
@@ -60,7 +62,7 @@ def write_part(part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify:
     """
     digests: list[int] = []
     n_verified = n_found = 0
-    problem, unreadable_from = "", None
+    problem, of_source, unreadable_from = "", False, None
     began = time.thread_time()
     at_once = _frames_at_once(part.source, frames_per_chunk)
 
@@ -79,7 +81,13 @@ def write_part(part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify:
     except UnreadableFrameError as error:
         problem, unreadable_from = error.why, part.start + error.index
     except (ArchiveError, SourceError) as error:
-        problem = str(error)
+        problem, of_source = str(error), isinstance(error, SourceError)
+    except MemoryError:
+        of_source = True
+        problem = (
+            f"chunks of {frames_per_chunk} frames of {part.source.path} take more than this machine can hold: make "
+            "them smaller with --frames-per-chunk"
+        )
     return PartReport(
         part.kind,
         part.start,
@@ -89,6 +97,7 @@ def write_part(part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify:
         n_found,
         time.thread_time() - began,
         problem,
+        of_source,
         unreadable_from,
     )
 
