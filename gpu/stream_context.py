@@ -60,7 +60,7 @@ class StreamContext:
         self._frame_nbytes = self._n_pixels * kind.itemsize
         self._stream, self._downloads = device.stream(), device.stream()
         self._kernels = KernelSet(device, parameters, shape, kind, chunk, present)
-        self._slots = [Slot(device, parameters, shape, kind, chunk, self._kernels, settings) for _ in range(2)]
+        self._slots = [Slot(device, parameters, shape, kind, chunk, settings) for _ in range(2)]
         self._planes = host_memory(device, UPLOADED * self._n_pixels, settings.pinned)
         self._warm_up()
 

@@ -16,7 +16,7 @@ from gpu.settings import GpuSettings
 
 
 def test_each_barrier_is_needed(cpu_compiler, emulation_environment, tmp_path):
-    assert not something_is_wrong(cpu_compiler)
+    assert not something_is_wrong(cpu_compiler, n_seeds=2)
     command = [sys.executable, "-m", "emulation.without_barriers", str(tmp_path)]
     result = subprocess.run(command, env=emulation_environment, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr

@@ -12,10 +12,10 @@ from emulation.device import EmulatedDevice
 from finder import FinderParameters, Pedestal, open_finder
 from gpu.device import DeviceError, OutOfDeviceMemoryError
 from gpu.finder import CudaFinder
+from gpu.memory_plan import finder_memory
 from gpu.settings import GpuSettings
 
 SHAPE = (12, 37)
-SETTINGS = GpuSettings(n_streams=2, chunk_frames=8)
 SEEDS = 8
 MORE_SEEDS = 40  # Some orders are rare.
 
@@ -199,6 +199,14 @@ def test_device_memory_of_chains_is_used_again(device, pedestal, frames):
     for _ in range(3):
         finder.find(frames, pedestal)
     assert device.pool.used == used
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_the_memory_of_a_finder_is_known_before(device, dtype):
+    finder = cuda_finder(device, n_streams=1, room=1.0)
+    finder.find(np.zeros((20, *SHAPE), dtype), Pedestal.from_mean_and_noise(np.zeros(SHAPE), np.ones(SHAPE)))
+    planned = finder_memory(FinderParameters(), SHAPE, np.dtype(dtype), finder.settings)
+    assert (device.pinned.most_used, device.pool.most_used) == (planned.pinned, planned.device)
 
 
 def run_with(cpu_compiler, pedestal, mask, seed, left_out=None):

@@ -46,10 +46,15 @@ class CpuCompiler:
                 self._libraries[source] = ctypes.CDLL(str(self._built(source)))
             return self._libraries[source]
 
-    def _built(self, source: KernelSource) -> Path:
+    def fibers(self) -> Path:
+        """What runs the threads of a block, compiled."""
         fibers = self._folder / "fibers.o"
         if not fibers.exists():
             self._run(*self._flags_of_fibers, "-c", str(HERE / "fibers.cpp"), "-o", str(fibers))
+        return fibers
+
+    def _built(self, source: KernelSource) -> Path:
+        fibers = self.fibers()
         name = hashlib.sha256(repr(source).encode()).hexdigest()[:16]
         text = "".join(
             [

@@ -25,7 +25,6 @@ from gpu.finder import CudaFinder
 from gpu.settings import GpuSettings
 
 BARRIER = re.compile(r"__syncthreads\(\);")
-SEEDS = range(6)
 
 
 def barriers() -> Iterator[tuple[Path, int]]:
@@ -35,9 +34,9 @@ def barriers() -> Iterator[tuple[Path, int]]:
             yield file, number
 
 
-def something_is_wrong(compiler: CpuCompiler) -> bool:
+def something_is_wrong(compiler: CpuCompiler, n_seeds: int = 8) -> bool:
     # Frames of a few tiles; and so many that the scan goes round more than once.
-    return any(is_wrong(compiler, seed, case) for case in (((12, 37), 8), ((2, 5), 1100)) for seed in SEEDS)
+    return any(is_wrong(compiler, seed, case) for case in (((12, 37), 8), ((2, 5), 1030)) for seed in range(n_seeds))
 
 
 Case = tuple[tuple[int, int], int]
@@ -73,6 +72,7 @@ def answer_without(file: Path, number: int, folder: Path) -> str:
     text = file.read_text()
     place = list(BARRIER.finditer(text))[number]
     (sources / file.name).write_text(text[: place.start()] + text[place.end() :])
+    shutil.copy(folder / "fibers.o", sources)
     child = os.fork()
     if child == 0:
         os._exit(int(something_is_wrong(CpuCompiler(sources, kernels=sources))))
@@ -82,6 +82,7 @@ def answer_without(file: Path, number: int, folder: Path) -> str:
 
 def main() -> None:
     folder = Path(sys.argv[1])
+    CpuCompiler(folder).fibers()
     for file, number in barriers():
         sys.stdout.write(f"{file.name} {number} {answer_without(file, number, folder)}\n")
         sys.stdout.flush()
