@@ -40,6 +40,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SlurmdParameters=config_overrides
 SlurmdTimeout=10
+EnforcePartLimits=ALL
 InactiveLimit=0
 KillWait=2
 ReturnToService=2
@@ -239,7 +240,7 @@ def test_a_check_asks_slurm_and_starts_nothing(slurm):
     found = {check.what: check for check in check_cluster(config())}
     assert found["job"].ok
     assert "to start at" in found["job"].found
-    found = {check.what: check for check in check_cluster(config(job="{account: a, queue: moon}"))}
+    found = {check.what: check for check in check_cluster(config(job="{queue: moon}"))}
     assert (found["job"].ok, "moon" in found["job"].found) == (False, True)
     found = {check.what: check for check in check_cluster(config(job="{walltime: 3-00:00:00}"))}
     assert not found["job"].ok
