@@ -34,7 +34,6 @@ class Slot:
 
     Attributes:
         frames: (frame, y, x), where frames are staged.
-        block: what the next chunk is, to be copied to the device.
         found: (1 + frame) uint32, as the device counted: clusters of the chunk, and of each frame.
         done: recorded behind a chunk's work.
         landed: recorded behind the copying of its clusters.
@@ -58,7 +57,7 @@ class Slot:
         self._block = host_memory(device, sizes.block, settings.pinned)
         self._found = host_memory(device, sizes.found, settings.pinned)
         self.frames: NDArray[Any] = self._staging.array.view(kind.dtype).reshape(chunk.frames, *shape)
-        self.block = self._block.array.view(PARAMETER_BLOCK)[0:1]
+        self._described = self._block.array.view(PARAMETER_BLOCK)
         self.found = self._found.array.view(np.uint32)
         self.staging_address, self.block_address = self._staging.address, self._block.address
         self.found_address, self.found_nbytes = self._found.address, sizes.found
@@ -79,6 +78,16 @@ class Slot:
     def landing_address(self) -> int:
         """Where the host gets them."""
         return self._landing.address
+
+    def describe(self, description: NDArray[Any], n_frames: int) -> None:
+        """Write what the next chunk is to the block that is copied to the device."""
+        self._described[:] = description
+        self._described["n_frames"] = n_frames
+        self.describe_room()
+
+    def describe_room(self) -> None:
+        """Write where clusters go, and how many."""
+        self._described["capacity"], self._described["clusters"] = self.capacity, self._clusters.address
 
     def grow(self, n_clusters: int) -> None:
         """Make room for so many clusters; what was there is lost, and nothing may be at work on it."""
