@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from finder.activity import PixelActivity
 from finder.chain_memory import counters_of, unpadded
+from finder.huge_pages import Memory
 from finder.kernel_cache import compiled
 from finder.kernel_count import add_up
-from finder.kernel_types import BLIND, CENTRE, LARGEST_COUNT, N_MARKS, QUIET, TILE_ROWS, Image, Kernel
+from finder.kernel_types import CENTRE, LARGEST_COUNT, N_MARKS, QUIET, TILE_ROWS, Image, Kernel
 
 
 class ActivityCounts:
@@ -21,9 +22,9 @@ class ActivityCounts:
         counters: what the kernel adds to, for at most `frames_until_full` more frames.
     """
 
-    def __init__(self, image: Image, kernel: Kernel) -> None:
+    def __init__(self, memory: Memory, image: Image, kernel: Kernel) -> None:
         self._image, self._kernel = image, kernel
-        self.counters = counters_of(image)
+        self.counters = counters_of(memory, image)
         self._totals = np.zeros((N_MARKS, TILE_ROWS * image.tiles, image.padded), np.uint32)
         self._n_frames = 0
         self._n_uncollected: int = 0
@@ -48,8 +49,8 @@ class ActivityCounts:
             switched: (y, x), in how many of the frames a pixel was in another gain.
         """
         self._add_up()
-        counts = [unpadded(total.reshape(-1), self._image, self._kernel) for total in self._totals]
-        quiet, blind, centres = counts[QUIET], counts[BLIND], counts[CENTRE]
+        planes = self._totals[QUIET], self.counters.blind, self._totals[CENTRE]
+        quiet, blind, centres = (unpadded(plane.reshape(-1), self._image, self._kernel) for plane in planes)
         switched = switched.copy()
         # In each frame a pixel goes one way.
         firing = np.uint32(self._n_frames) - quiet - blind - switched

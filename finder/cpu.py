@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from finder.activity import PixelActivity
 from finder.activity_counts import ActivityCounts
-from finder.chain_memory import image_of, planes_of, scratch_of, unpadded
+from finder.chain_memory import image_of, memory_of, planes_of, scratch_of, unpadded, x0_of
 from finder.clusters import Clusters
 from finder.common_mode_correction import CommonModeCorrection
 from finder.frames import BLOCK_NBYTES, Frames, native_blocks
@@ -31,7 +31,7 @@ FIRST_GUESS = 0.02  # Clusters a pixel, for the first frames of a chain.
 class CpuFinder(Finder):
     """The finder on one core; threads that run chains side by side use one core each.
 
-    A chain's memory is 26 bytes a pixel of the frame, a few hundred kilobytes for the rows at work, and the results.
+    A chain's memory is 29 bytes a pixel of the frame, a few hundred kilobytes for the rows at work, and the results.
     """
 
     backend: ClassVar[str] = "cpu"
@@ -65,11 +65,13 @@ class CpuChain(Chain):
                 parameters.common_mode, pedestal.x0, self._masked, parameters.gain_bits
             )
         self._image = image_of(finder.shape, self._kernel)
-        self._planes = planes_of(self._image, self._kernel, pedestal, self._masked, self._constants)
-        self._scratch = scratch_of(self._image, self._kernel)
-        self._counts = ActivityCounts(self._image, self._kernel)
+        self._memory = memory_of(self._image)
+        self._planes = planes_of(self._memory, self._image, self._kernel, pedestal, self._masked, self._constants)
+        self._scratch = scratch_of(self._memory, self._image, self._kernel)
+        self._counts = ActivityCounts(self._memory, self._image, self._kernel)
         self._switched = np.zeros(finder.shape, np.uint32)
         self._x0_range = int(pedestal.x0.min()), int(pedestal.x0.max())
+        self._x0: dict[np.dtype[Any], NDArray[Any]] = {}
         self._clusters_a_frame = FIRST_GUESS * finder.shape[0] * finder.shape[1]
         self._find_clusters: Callable[..., Any] | None = None
 
@@ -131,8 +133,14 @@ class CpuChain(Chain):
         """The frames as the kernel takes them; a source is good until the next one is asked for."""
         number = 0
         for code, block in self._blocks(frames):
-            yield Source(code, block.ctypes.data, block.itemsize, len(block), number, int(searched))
+            x0 = 0 if code == READY else self._x0_as(block.dtype).ctypes.data
+            yield Source(code, block.ctypes.data, block.itemsize, x0, len(block), number, int(searched))
             number += len(block)
+
+    def _x0_as(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        if dtype not in self._x0:  # Once for all frames, as a rule.
+            self._x0[dtype] = x0_of(self._memory, self._image, self._kernel, self._start, dtype)
+        return self._x0[dtype]
 
     def _blocks(self, frames: Frames) -> Iterator[tuple[int, NDArray[Any]]]:
         """The frames in blocks, each with the code of its type."""
@@ -161,10 +169,8 @@ class CpuChain(Chain):
         return difference
 
     def _within_reach(self, dtype: np.dtype[Any]) -> bool:
-        """Whether the kernel's 32-bit arithmetic gives X − X0 exactly for frames of this type."""
+        """Whether frames' own type holds X0, so that the kernel gets X − X0 exactly."""
         lowest, highest = self._x0_range
-        if dtype.itemsize < 4:
-            return max(highest, -lowest) <= 2**30
         limits = np.iinfo(dtype)
         return limits.min <= lowest and highest <= limits.max
 

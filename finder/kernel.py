@@ -67,7 +67,7 @@ def find_clusters(
         while row < image.rows + up:
             if n_found + TILE_ROWS * image.cols > room:
                 return frame, row, n_found
-            subtract_tile(kernel, source, image, planes, scratch, constants, frame, row)
+            subtract_tile(kernel, source, image, planes, scratch, constants, counters, frame, row)
             marks = (counters.n_marked[0] * image.tiles + row // TILE_ROWS) * N_MARKS * TILE_ROWS * image.mark_words
             ring, ring_before = ring_start(image, row), ring_start(image, row - TILE_ROWS)
             for column in range(0, image.padded, kernel.lanes):
@@ -119,7 +119,8 @@ def clear_ring_rows(image: Any, scratch: Any, first: Any, end: Any) -> Any:
     for row in range(first, end):
         start = ring_start(image, row)
         clear(scratch.values, start, start + image.padded)
-        clear(scratch.differences, start, start + image.padded)
+        clear(scratch.limits, start, start + image.padded)
+        clear(scratch.steps, start, start + image.padded)
 
 
 @part
@@ -131,9 +132,10 @@ def clear(array: Any, first: Any, end: Any) -> Any:
 
 @part
 def subtract_tile(
-    kernel: Any, source: Any, image: Any, planes: Any, scratch: Any, constants: Any, frame: Any, first_row: Any
-) -> Any:
-    """v and y of a tile's rows, into the rings."""
+    kernel: Any, source: Any, image: Any, planes: Any, scratch: Any, constants: Any, counters: Any, frame: Any,
+    first_row: Any,
+) -> Any:  # fmt: skip
+    """v, limits and steps of a tile's rows, into the rings."""
     row_bytes, read_bytes = image.cols * source.itemsize, image.padded * source.itemsize
     end_of_memory = source.address + source.n_frames * image.rows * row_bytes
     end = min(first_row + TILE_ROWS, image.rows)
@@ -144,8 +146,14 @@ def subtract_tile(
                 prefetch(address + PREFETCH_ROWS * row_bytes + line)
         if address + read_bytes > end_of_memory:
             address = copied(scratch.last_row, address, row_bytes)
-        subtract_row(kernel, source.code, address, row, image, planes, scratch, constants)
+        subtract_row(kernel, source, address, row, image, planes, scratch, constants, counters)
     clear_ring_rows(image, scratch, end, first_row + TILE_ROWS)
+
+
+@part
+def unsigned(index: Any) -> Any:
+    """An index that is never negative, for which Numba need not look whether it counts from the end."""
+    return np.uint64(index)
 
 
 @part
@@ -159,11 +167,11 @@ def collect(
     for index in range(n_found, n):
         if kernel.prefetching:
             prefetch_signal(found, (index + PREFETCH_CLUSTERS) * area)
-        position = scratch.positions[index - n_found]
+        position = scratch.positions[unsigned(index - n_found)]
         row, column = position >> 32, position & 0xFFFFFFFF
-        found.frame_index[index] = number
-        found.y[index] = row
-        found.x[index] = column
+        found.frame_index[unsigned(index)] = number
+        found.y[unsigned(index)] = row
+        found.x[unsigned(index)] = column
         for window_row in range(kernel.rows):
             start = ring_start(image, row - up + window_row) + column - left
             copy_window_row(kernel, scratch, start, found, index * area + window_row * kernel.cols)
@@ -181,16 +189,16 @@ def list_positions(kernel: Any, image: Any, scratch: Any, counters: Any, first_w
     for row in range(TILE_ROWS):
         position = (first_row + row) << 32
         for word in range(row * image.mark_words, (row + 1) * image.mark_words):
-            marks = counters.marks[first_word + word]
+            marks = counters.marks[unsigned(first_word + word)]
             n_marks = count_ones(marks)
             index = 0
             if kernel.branchless:
                 for index in range(ALWAYS_WRITTEN):
-                    scratch.positions[n + index] = position + lowest_one(marks)
+                    scratch.positions[unsigned(n + index)] = position + lowest_one(marks)
                     marks &= marks - np.uint64(1)
                 index = ALWAYS_WRITTEN
             while marks != np.uint64(0):
-                scratch.positions[n + index] = position + lowest_one(marks)
+                scratch.positions[unsigned(n + index)] = position + lowest_one(marks)
                 marks &= marks - np.uint64(1)
                 index += 1
             n += n_marks

@@ -1,15 +1,16 @@
 """The second loop of the compiled finder: sums, maxima, decision and update, as vectors.
 
-`decide` works on a stripe, one vector wide and a tile (8 rows) high. It is the design's arithmetic, with three
-identities that save comparisons:
+`decide` works on a stripe, one vector wide and a tile (8 rows) high. It is the design's arithmetic on what the first
+loop (kernel_subtract.py) left: the values v, and limits, which are t, or −1 where a pixel is blind (v < 0 and v·v > t).
+A pixel is quiet where M·M ≤ limit and T₊·T₊ ≤ area·limit, and a centre where v == M and it is neither quiet nor v < 0:
 
-- With w = max(M, −v), "v < 0 and v·v > t, or M·M > t" is w·w > t, because rounding keeps the order of squares.
 - "T > 0 and T·T > area·t" is T₊·T₊ > area·t with T₊ = max(T, 0), because t ≥ 0.
-- v == M among those that pass is v == w, because where v < 0 neither holds (M ≥ 0, w > 0).
+- M need not be held at 0: where it is below, so is v, and M·M > t only where v·v > t: the pixel is blind.
+- No square is ≤ −1, so a blind pixel is never quiet, and it is no centre because v < 0.
 
 Absent pixels hold y = s1 = s2 = 0, so v = t = 0 there: they count for nothing in a window; an update leaves them 0; and
-they are no centre, because v == w = 0 means that nothing around them is above 0, and then nothing passes. Of a pixel in
-another gain only v is 0: that it is not quiet, and so not updated, is known by its bit.
+they are no centre, because v == M = 0 means that nothing around them is above 0, and then nothing passes. Of a pixel in
+another gain v is 0 and the limit NaN: no comparison with it holds, so it is not quiet, and centres ask for a number.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from numba import types
 
 from finder.kernel_instructions import emitted
-from finder.kernel_types import BLIND, CENTRE, QUIET, TILE_ROWS, Fields, offset
+from finder.kernel_types import CENTRE, QUIET, TILE_ROWS, Fields, offset
 from finder.simd import INT8_TYPE, INT64_TYPE, Floats, Mask, Vectors, maximum, maximum_of, sum_in_order
 
 
@@ -77,8 +78,6 @@ class _Stripe:
         self.plane, self.ring, self.ring_before = plane, ring, ring_before
         self.up, self.left = kernel.rows // 2, kernel.cols // 2
         self.vectors = Vectors(builder, kernel.lanes)
-        self.inv_n = self.vectors.splat(constants.scalar("inv_n"))
-        self.ns2 = self.vectors.splat(constants.scalar("ns2"))
         self.area = self.vectors.splat(constants.scalar("area"))
         self.zero = self.vectors.zero()
 
@@ -99,30 +98,26 @@ class _Stripe:
 
     def _decide_row(self, row: int, window_sum: Floats, window_maximum: Floats) -> None:
         """The decision for one row of centres."""
-        vectors, running = self.vectors, self.kernel.running
-        s1_address, s2_address = self._plane("s1", row), self._plane("s2", row)
-        v = vectors.load(self._ring("values", row - self.up))
-        s1, s2 = vectors.load(s1_address), vectors.load(s2_address)
-        if running:
-            r = s1 * self.inv_n
-            m = s2 * self.inv_n
-            t = maximum(self.ns2 * (m - r * r), self.zero)
-        else:
-            t = s2
-        w = maximum(window_maximum, -v)
+        vectors, centre = self.vectors, row - self.up
+        v = vectors.load(self._ring("values", centre))
+        limit = vectors.load(self._ring("limits", centre))
         positive_sum = maximum(window_sum, self.zero)
-        quiet = (w * w <= t) & (positive_sum * positive_sum <= self.area * t)
-        vectors.store_mask(v.equals(w) & ~quiet, self._mark(CENTRE, row))
+        quiet = (window_maximum * window_maximum <= limit) & (positive_sum * positive_sum <= self.area * limit)
+        no_centre = quiet | v.is_negative()
         if self.kernel.gain_bits:
-            quiet = quiet & self._in_gain(row - self.up)
+            no_centre = no_centre | ~limit.equals(limit)  # NaN is not equal to itself.
+        vectors.store_mask(v.equals(window_maximum) & ~no_centre, self._mark(CENTRE, row))
         vectors.store_mask(quiet, self._mark(QUIET, row))
-        vectors.store_mask((v * v > t) & v.is_negative(), self._mark(BLIND, row))
-        if not self.kernel.tracked:
-            return
-        vectors.store(quiet.choose(s1 + v, s1), s1_address)
-        if running:
-            y = vectors.load(self._ring("differences", row - self.up))
-            vectors.store(quiet.choose(s2 + (y * y - m), s2), s2_address)
+        if self.kernel.tracked:
+            self._add_where(quiet, v, self._plane("s1", row))
+            if self.kernel.running:
+                self._add_where(quiet, vectors.load(self._ring("steps", centre)), self._plane("s2", row))
+
+    def _add_where(self, mask: Mask, addend: Floats, address: Any) -> None:
+        # Elsewhere −0 is added, which changes nothing, not even a zero's sign. (Choosing between the sum and what is in
+        # memory says the same, but LLVM makes a masked store of that, which takes some processors many steps.)
+        nothing = self.vectors.constant(-0.0)
+        self.vectors.store(self.vectors.load(address) + mask.choose(addend, nothing), address)
 
     def _values_around(self, row: int) -> list[Floats]:
         """v of the pixels in a window's row, left to right."""
@@ -131,17 +126,9 @@ class _Stripe:
 
     def _ring(self, name: str, row: int) -> Any:
         """Address in a ring; row 0 is the tile's first, negative rows belong to the tile before."""
-        return self.scratch.element(name, self._ring_index(row))
-
-    def _ring_index(self, row: int) -> Any:
         base = self.ring if row >= 0 else self.ring_before
         start = self.builder.add(base, self.builder.mul(self.ring_stride, INT64_TYPE(row % TILE_ROWS)))
-        return self.builder.add(start, self.column)
-
-    def _in_gain(self, row: int) -> Mask:
-        """Where the pixels of a row in the ring are in gain 0: its bits lie as the floats of `values` do."""
-        byte = self.builder.lshr(self._ring_index(row), INT64_TYPE(3))
-        return self.vectors.load_mask(self.scratch.element("in_gain", byte))
+        return self.scratch.element(name, self.builder.add(start, self.column))
 
     def _plane(self, name: str, row: int) -> Any:
         """Address in a state plane; row 0 is the tile's first row of centres."""

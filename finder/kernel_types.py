@@ -16,8 +16,8 @@ TILE_ROWS = 8
 RING_ROWS = 16
 RING_MARGIN = 16  # Zeros to the left and right of each ring row: at least half a window, and a full vector.
 
-CENTRE, QUIET, BLIND = range(3)  # The marks of a pixel.
-N_MARKS = 3
+CENTRE, QUIET = range(2)  # The marks of a pixel.
+N_MARKS = 2
 SLOTS = 15  # Frames whose marks are kept until they are counted: as many as four binary digits can hold.
 DIGITS = 8
 LARGEST_COUNT: int = 2**DIGITS - 1
@@ -73,14 +73,12 @@ class Planes(NamedTuple):
     so does all that is computed from it, so that the kernel knows no edges.
 
     Attributes:
-        x0: int32; the bits of uint32 for frames of uint32.
         s1: float32.
         s2: float32; with a trained noise it holds the squared threshold instead.
         present: uint8, a bit a pixel of the image (without the rows above), set where a pixel is to be used.
         row_is_complete: uint8, a value a row of the image: 1 where no pixel of the row is masked.
     """
 
-    x0: Any
     s1: Any
     s2: Any
     present: Any
@@ -92,7 +90,8 @@ class Scratch(NamedTuple):
 
     Attributes:
         values: float32, v of the last 16 rows; row q lies in slot q % 16, between two margins of zeros.
-        differences: float32, y of the same rows, laid out alike.
+        limits: float32, t of the same rows, laid out alike; −1 where a pixel is blind, NaN where it is in another gain.
+        steps: float32, likewise y·y − m: what s2 gains where a pixel is quiet.
         row_sums: float32, the last rows − 1 rows' sums over a window's columns, from the tile before.
         row_maxima: float32, likewise their maxima.
         positions: int64, row · 2³² + column of the tile's clusters.
@@ -100,28 +99,12 @@ class Scratch(NamedTuple):
     """
 
     values: Any
-    differences: Any
+    limits: Any
+    steps: Any
     row_sums: Any
     row_maxima: Any
     positions: Any
     last_row: Any
-
-
-class ScratchWithGain(NamedTuple):
-    """A `Scratch` for words with gain bits; without them the kernel is not even handed the bits.
-
-    Attributes:
-        values, differences, row_sums, row_maxima, positions, last_row: as in `Scratch`.
-        in_gain: uint8, a bit a float of `values`: set where the pixel is in gain 0.
-    """
-
-    values: Any
-    differences: Any
-    row_sums: Any
-    row_maxima: Any
-    positions: Any
-    last_row: Any
-    in_gain: Any
 
 
 class Source(NamedTuple):
@@ -131,6 +114,7 @@ class Source(NamedTuple):
         code: their type: one of SOURCE_CODES, or READY.
         address: of the first pixel.
         itemsize: bytes a pixel.
+        x0: address of X0, laid out as a state plane, in the frames' own type.
         n_frames: how many there are.
         number: what the first one is called in the results.
         searched: 1 if clusters are found and pixels counted, 0 if the frames only move the pedestal.
@@ -139,6 +123,7 @@ class Source(NamedTuple):
     code: int
     address: int
     itemsize: int
+    x0: int
     n_frames: int
     number: int
     searched: int
@@ -180,16 +165,18 @@ class Counters(NamedTuple):
     """Which way pixels went in the last frames, and how often before, flat.
 
     Attributes:
-        marks: uint64 (slot, tile, mark, word), a bit a pixel, a slot a frame: where a cluster's centre is (CENTRE),
-            where a pixel is quiet (QUIET) and where it is blind (BLIND).
+        marks: uint64 (slot, tile, mark, word), a bit a pixel, a slot a frame: where a cluster's centre is (CENTRE)
+            and where a pixel is quiet (QUIET).
         digits: uint64 (tile, mark, digit, word): counts of up to LARGEST_COUNT of the marks of earlier frames,
             bit-sliced: each word holds one binary digit of 64 pixels' counts.
         n_marked: int64, one value: slots in use.
+        blind: uint32, laid out as a state plane: how often each pixel was blind. Few are, so they are counted plainly.
     """
 
     marks: Any
     digits: Any
     n_marked: Any
+    blind: Any
 
 
 class Found(NamedTuple):

@@ -57,11 +57,12 @@ class Floats:
 
     def is_negative(self) -> Mask:
         """Where the sign is set, also that of −0: one instruction less than a comparison."""
-        bits = ir.VectorType(INT32_TYPE, self.value.type.count)
-        return Mask(
-            self.builder,
-            self.builder.icmp_signed("<", self.builder.bitcast(self.value, bits), ir.Constant(bits, None)),
-        )
+        bits = self.bits()
+        return Mask(self.builder, self.builder.icmp_signed("<", bits, ir.Constant(bits.type, None)))
+
+    def bits(self) -> Any:
+        """The same bits as LLVM's vector of int32."""
+        return self.builder.bitcast(self.value, ir.VectorType(INT32_TYPE, self.value.type.count))
 
     def _compared(self, operator: str, other: Floats) -> Mask:
         return Mask(self.builder, self.builder.fcmp_ordered(operator, self.value, other.value))
@@ -76,6 +77,9 @@ class Mask:
 
     def __and__(self, other: Mask) -> Mask:
         return Mask(self.builder, self.builder.and_(self.value, other.value))
+
+    def __or__(self, other: Mask) -> Mask:
+        return Mask(self.builder, self.builder.or_(self.value, other.value))
 
     def __invert__(self) -> Mask:
         return Mask(self.builder, self.builder.not_(self.value))
@@ -115,7 +119,11 @@ class Vectors:
 
     def zero(self) -> Floats:
         """0 in every lane."""
-        return Floats(self.builder, ir.Constant(self._of(FLOAT_TYPE), [0.0] * self.lanes))
+        return self.constant(0.0)
+
+    def constant(self, value: float) -> Floats:
+        """The same number in every lane."""
+        return Floats(self.builder, ir.Constant(self._of(FLOAT_TYPE), [value] * self.lanes))
 
     def splat(self, scalar: Any) -> Floats:
         """A float32 scalar in every lane."""
@@ -150,16 +158,34 @@ class Vectors:
         limits = ir.Constant(self._of(ir.IntType(width)), [limit] * self.lanes)
         return Mask(self.builder, self.builder.icmp_unsigned("<", values, limits))
 
+    def count(self, mask: Mask, address: Any) -> None:
+        """Add 1 to each int32 in memory where the mask is set."""
+        counts = self._load(address, INT32_TYPE, align=4)
+        ones = self.builder.zext(mask.value, self._of(INT32_TYPE))
+        self.builder.store(self.builder.add(counts, ones), self._pointer(address, INT32_TYPE), align=4)
+
+    def no_bits(self) -> Any:
+        """0 as LLVM's vector of int32."""
+        return ir.Constant(self._of(INT32_TYPE), None)
+
+    def any_sign(self, bits: Any) -> Any:
+        """Whether the sign of any lane is set, as LLVM's i1."""
+        negative = self.builder.icmp_signed("<", bits, self.no_bits())
+        word = self.builder.bitcast(negative, ir.IntType(self.lanes))
+        return self.builder.icmp_unsigned("!=", word, word.type(0))
+
     def everywhere(self) -> Mask:
         """Yes in every lane."""
         return Mask(self.builder, ir.Constant(self._of(ir.IntType(1)), [1] * self.lanes))
 
     def small_difference(self, address: Any, width: int, signed: bool, subtrahend: Any) -> Floats:
-        """float32(a − b), a in integers of 8 or 16 bits, b in int32 such that a − b fits int32."""
-        narrow = self._load(address, ir.IntType(width), align=1)
+        """float32(a − b), a and b integers of 8 or 16 bits."""
         extend = self.builder.sext if signed else self.builder.zext
-        wide = extend(narrow, self._of(INT32_TYPE))
-        difference = self.builder.sub(wide, self._load(subtrahend, INT32_TYPE, align=4))
+        a, b = (
+            extend(self._load(place, ir.IntType(width), align=1), self._of(INT32_TYPE))
+            for place in (address, subtrahend)
+        )
+        difference = self.builder.sub(a, b)
         return Floats(self.builder, self.builder.sitofp(difference, self._of(FLOAT_TYPE)))
 
     def large_difference(self, address: Any, signed: bool, subtrahend: Any) -> Floats:
@@ -168,7 +194,7 @@ class Vectors:
         The difference needs 33 bits: its magnitude fits uint32, and the sign is put on afterwards.
         """
         builder = self.builder
-        a, b = self._load(address, INT32_TYPE, align=1), self._load(subtrahend, INT32_TYPE, align=4)
+        a, b = (self._load(place, INT32_TYPE, align=1) for place in (address, subtrahend))
         below = builder.icmp_signed("<", a, b) if signed else builder.icmp_unsigned("<", a, b)
         magnitude = builder.uitofp(builder.select(below, builder.sub(b, a), builder.sub(a, b)), self._of(FLOAT_TYPE))
         return Floats(builder, builder.select(below, builder.fneg(magnitude), magnitude))

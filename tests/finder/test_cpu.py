@@ -42,6 +42,31 @@ def test_an_empty_run_after_a_full_one_and_a_full_one_after_that():
     assert [len(chain.find(frames)) for frames in (bright, dark, bright)] == [bright.size, 0, bright.size]
 
 
+def test_where_every_pixel_is_far_below_its_pedestal_there_is_no_cluster_and_all_are_counted_blind():
+    shape = (20, 33)
+    pedestal = Pedestal.from_mean_and_noise(np.full(shape, 1000.0), np.full(shape, 2.0))
+    frames = np.full((4, *shape), 1000, np.uint16)
+    frames[1:3, :, 10:] = 900
+    for noise in ("running", "trained"):
+        chain = open_finder("cpu", FinderParameters(noise=noise), shape).chain(pedestal)
+        chain.update(frames)
+        assert len(chain.find(frames)) == 0
+        assert np.unique(chain.activity.blind[:, 10:]).tolist() == [2]
+        assert not chain.activity.blind[:, :10].any()
+        assert np.unique(chain.activity.updated[:, :10]).tolist() == [4]
+
+
+def test_a_sum_of_minus_zero_keeps_its_sign_where_the_pixel_is_not_quiet():
+    shape = (9, 20)
+    pedestal = Pedestal.from_mean_and_noise(np.full(shape, 50.0), np.full(shape, 2.0))
+    pedestal = dataclasses.replace(pedestal, s1=np.full(shape, -0.0, np.float32))
+    frames = np.full((2, *shape), 50, np.uint16)
+    frames[:, 4, 9] = 900
+    fast, plain = (open_finder(name, FinderParameters(), shape).find(frames, pedestal) for name in ("cpu", "reference"))
+    assert np.signbit(plain.pedestal.s1).sum() == 9
+    assert fast.pedestal.s1.tobytes() == plain.pedestal.s1.tobytes()
+
+
 @pytest.mark.parametrize(
     ("dtype", "mean"),
     [("uint32", -70_000.0), ("uint32", 2.0**32 + 5), ("int32", 2.0**31 + 5), ("uint16", -(2.0**32)), ("int16", 2e9)],
