@@ -58,7 +58,8 @@ def enough_gpus(wanted: int | None, environment: Mapping[str, str] = os.environ)
         if wanted is None:
             raise
         raise NoGpuError(
-            f"{_asked(wanted)}, and none can be used: {error}; without --gpus the CPU's cores do the work"
+            f"{_asked(wanted)}, and none can be used: {error}; leave out --gpus to use CPU cores, or say how many with "
+            "--cpus"
         ) from error
     if wanted is not None and len(gpus) < wanted:
         listed = environment.get(VARIABLE)

@@ -54,6 +54,17 @@ def kind_of(dtype: np.dtype[Any], largest_x0: int) -> FrameKind:
     return FrameKind(dtype.newbyteorder("=").name, dtype.itemsize == 4 or largest_x0 > LARGEST_NARROW_X0)
 
 
+def frame_words(shape: tuple[int, int]) -> int:
+    """Words of one mark of a frame of `shape` (y, x): each row has whole ones."""
+    rows, cols = shape
+    return rows * -(-cols // WARP)
+
+
+def groups_of(shape: tuple[int, int]) -> int:
+    """Groups of words, a block each, in a frame of `shape` (y, x)."""
+    return -(-frame_words(shape) // THREADS)
+
+
 def sources(
     parameters: FinderParameters, shape: tuple[int, int], kind: FrameKind, frames_a_launch: int
 ) -> tuple[KernelSource, KernelSource]:
@@ -105,8 +116,7 @@ class KernelSet:
         rows, cols = shape
         self._size = np.int32(rows), np.int32(cols)
         self._tiles = -(-cols // TILE), -(-rows // TILE), 1
-        self.frame_words = rows * -(-cols // WARP)
-        self.groups = -(-self.frame_words // THREADS)
+        self._frame_words, self._groups = frame_words(shape), groups_of(shape)
 
     def search_and_collect(self, stream: Stream, at: ChunkAddresses, n_launches: int) -> None:
         """Queue all kernels of a chunk, with the first so many launches of the search, an even number."""
@@ -114,15 +124,15 @@ class KernelSet:
         for launch in range(n_launches):
             arguments: tuple[Argument, ...] = at.block, at.frames, self._present, at.values, at.marks, *self._size
             stream.launch(self._search, self._tiles, (THREADS, 1, 1), (*arguments, chunk_frames, np.int32(launch)))
-        grid = -(-self.frame_words // (THREADS // WARP)), 1, 1
+        grid = -(-self._frame_words // (THREADS // WARP)), 1, 1
         stream.launch(self._activity, grid, (THREADS, 1, 1), (at.block, at.marks, *self._size, chunk_frames))
-        grid = self.groups, self._chunk.frames, 1
+        grid = self._groups, self._chunk.frames, 1
         stream.launch(self._count, grid, (THREADS, 1, 1), (at.block, at.marks, at.counts, *self._size))
-        arguments = at.block, at.counts, at.found, np.int32(self.groups)
+        arguments = at.block, at.counts, at.found, np.int32(self._groups)
         stream.launch(self._scan, (1, 1, 1), (SCAN_THREADS, 1, 1), arguments)
         self.gather(stream, at)
 
     def gather(self, stream: Stream, at: ChunkAddresses) -> None:
         """Queue the gathering of clusters that were counted."""
         arguments = at.block, at.marks, at.values, at.counts, at.found, *self._size
-        stream.launch(self._gather, (self.groups, self._chunk.frames, 1), (THREADS, 1, 1), arguments)
+        stream.launch(self._gather, (self._groups, self._chunk.frames, 1), (THREADS, 1, 1), arguments)

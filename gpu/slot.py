@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from finder import FinderParameters, coordinate_dtype
 from gpu.device import Device, Graph
 from gpu.host_memory import HostMemory, host_memory
-from gpu.kernel_set import N_MARKS, ChunkAddresses, FrameKind, KernelSet
+from gpu.kernel_set import ChunkAddresses, FrameKind
+from gpu.memory_plan import slot_sizes
 from gpu.parameter_block import PARAMETER_BLOCK
 from gpu.settings import Chunk, GpuSettings
 
@@ -28,12 +30,10 @@ class Slot:
         shape: (y, x) of the frames.
         kind: of the frames.
         chunk: how many frames.
-        kernels: that work on them.
         settings: of the finder.
 
     Attributes:
         frames: (frame, y, x), where frames are staged.
-        block: what the next chunk is, to be copied to the device.
         found: (1 + frame) uint32, as the device counted: clusters of the chunk, and of each frame.
         done: recorded behind a chunk's work.
         landed: recorded behind the copying of its clusters.
@@ -47,37 +47,25 @@ class Slot:
         shape: tuple[int, int],
         kind: FrameKind,
         chunk: Chunk,
-        kernels: KernelSet,
         settings: GpuSettings,
     ) -> None:
         self._device, self._pinned = device, settings.pinned
-        n_pixels = shape[0] * shape[1]
-        self.chunk_nbytes = chunk.frames * n_pixels * kind.itemsize
-        found_nbytes = 4 * (1 + chunk.frames)
-        self._staging = host_memory(device, self.chunk_nbytes, settings.pinned)
-        self._block = host_memory(device, PARAMETER_BLOCK.itemsize, settings.pinned)
-        self._found = host_memory(device, found_nbytes, settings.pinned)
+        self._window, self._coordinate = parameters.cluster_size, coordinate_dtype(shape)
+        sizes = slot_sizes(parameters, shape, kind, chunk, settings)
+        self.chunk_nbytes, self.cluster_nbytes, self.capacity = sizes.frames, sizes.cluster, sizes.capacity
+        self._staging = host_memory(device, sizes.frames, settings.pinned)
+        self._block = host_memory(device, sizes.block, settings.pinned)
+        self._found = host_memory(device, sizes.found, settings.pinned)
         self.frames: NDArray[Any] = self._staging.array.view(kind.dtype).reshape(chunk.frames, *shape)
-        self.block = self._block.array.view(PARAMETER_BLOCK)[0:1]
+        self._described = self._block.array.view(PARAMETER_BLOCK)
         self.found = self._found.array.view(np.uint32)
         self.staging_address, self.block_address = self._staging.address, self._block.address
-        self.found_address, self.found_nbytes = self._found.address, found_nbytes
-        sizes = {
-            "block": PARAMETER_BLOCK.itemsize,
-            "frames": self.chunk_nbytes,
-            "values": 4 * chunk.frames * n_pixels,
-            "marks": 4 * N_MARKS * chunk.frames * kernels.frame_words,
-            "counts": 4 * chunk.frames * kernels.groups,
-            "found": found_nbytes,
-        }
-        self._buffers = {name: device.allocate(nbytes) for name, nbytes in sizes.items()}
+        self.found_address, self.found_nbytes = self._found.address, sizes.found
+        names = [field.name for field in fields(ChunkAddresses)]
+        self._buffers = {name: device.allocate(getattr(sizes, name)) for name in names}
         self.at = ChunkAddresses(**{name: memory.address for name, memory in self._buffers.items()})
-        self._window = parameters.cluster_size
-        self._coordinate = coordinate_dtype(shape)
-        self.cluster_nbytes = 4 * math.prod(self._window) + 4 + 2 * self._coordinate.itemsize
-        self.capacity = max(1, math.ceil(settings.room * chunk.frames * n_pixels))
-        self._clusters = device.allocate(self.capacity * self.cluster_nbytes)
-        self._landing: HostMemory = host_memory(device, self.capacity * self.cluster_nbytes, settings.pinned)
+        self._clusters = device.allocate(sizes.clusters)
+        self._landing: HostMemory = host_memory(device, sizes.clusters, settings.pinned)
         self.done, self.landed = device.event(), device.event()
         self.graphs: dict[bool, Graph] = {}
 
@@ -90,6 +78,16 @@ class Slot:
     def landing_address(self) -> int:
         """Where the host gets them."""
         return self._landing.address
+
+    def describe(self, description: NDArray[Any], n_frames: int) -> None:
+        """Write what the next chunk is to the block that is copied to the device."""
+        self._described[:] = description
+        self._described["n_frames"] = n_frames
+        self.describe_room()
+
+    def describe_room(self) -> None:
+        """Write where clusters go, and how many."""
+        self._described["capacity"], self._described["clusters"] = self.capacity, self._clusters.address
 
     def grow(self, n_clusters: int) -> None:
         """Make room for so many clusters; what was there is lost, and nothing may be at work on it."""

@@ -60,22 +60,23 @@ class StreamContext:
         self._frame_nbytes = self._n_pixels * kind.itemsize
         self._stream, self._downloads = device.stream(), device.stream()
         self._kernels = KernelSet(device, parameters, shape, kind, chunk, present)
-        self._slots = [Slot(device, parameters, shape, kind, chunk, self._kernels, settings) for _ in range(2)]
+        self._slots = [Slot(device, parameters, shape, kind, chunk, settings) for _ in range(2)]
         self._planes = host_memory(device, UPLOADED * self._n_pixels, settings.pinned)
         self._warm_up()
 
     def load(self, memory: ChainMemory, pedestal: Pedestal) -> None:
-        """Let a chain begin: copy its pedestal to the device, and set its counts to 0."""
+        """Let a chain begin: copy its pedestal to the device, and set its counts to 0.
+
+        To be followed by `run`, which waits for all that is before it on the stream.
+        """
         packed_planes(pedestal, self.kind.wide, self._planes.array)
         self._stream.upload(memory.plane(X0), self._planes.address, UPLOADED * self._n_pixels)
         self._stream.fill(memory.plane(COUNTS), 0, COUNTED * self._n_pixels)
-        self._stream.synchronize()
 
     def load_x0(self, memory: ChainMemory, pedestal: Pedestal) -> None:
-        """Copy X0 alone: a chain that goes on with frames of another kind."""
+        """Copy X0 alone: a chain that goes on with frames of another kind. To be followed by `run`."""
         packed_planes(pedestal, self.kind.wide, self._planes.array)
         self._stream.upload(memory.plane(X0), self._planes.address, S1 * self._n_pixels)
-        self._stream.synchronize()
 
     def state(self, memory: ChainMemory) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """A chain's s1 and s2 (pixel): copies."""
@@ -99,9 +100,10 @@ class StreamContext:
             DeviceError: the device has failed; the context and the chain are of no use then.
         """
         under_way: tuple[Slot, int, int] | None = None
+        description = self._description(memory, tracked, counted=kept is not None)
         for nth, first in enumerate(range(0, feed.n_frames, self._chunk.frames)):
             slot, n_frames = self._slots[nth % 2], min(self._chunk.frames, feed.n_frames - first)
-            self._describe(slot, memory, n_frames, tracked, counted=kept is not None)
+            slot.describe(description, n_frames)
             self._start(slot, feed, first, n_frames)
             if under_way is not None:
                 self._finish(*under_way, kept)
@@ -121,21 +123,21 @@ class StreamContext:
         for stream in (self._stream, self._downloads):
             stream.synchronize()
 
-    def _describe(self, slot: Slot, memory: ChainMemory, n_frames: int, tracked: bool, counted: bool) -> None:
+    def _description(self, memory: ChainMemory, tracked: bool, counted: bool) -> NDArray[Any]:
+        """What is the same for all chunks of a call."""
         gain_bits = self._parameters.gain_bits
         fields: dict[str, Any] = {
-            "n_frames": n_frames,
             "counted": counted,
             "tracked": tracked,
-            "capacity": slot.capacity,
             "inverse_n_samples": self._parameters.inverse_n_samples,
             "squared_n_sigma": self._parameters.squared_n_sigma,
             "gain_shift": 16 - gain_bits if gain_bits else 0,
             **memory.addresses(),
-            "clusters": slot.clusters_address,
         }
+        description = np.zeros(1, PARAMETER_BLOCK)
         for name, value in fields.items():
-            slot.block[name] = value
+            description[name] = value
+        return description
 
     def _start(self, slot: Slot, feed: FrameFeed, first: int, n_frames: int) -> None:
         """Stage a chunk and queue its work."""
@@ -180,7 +182,7 @@ class StreamContext:
 
     def _gather_again(self, slot: Slot, n_clusters: int) -> None:
         slot.grow(n_clusters)
-        slot.block["capacity"], slot.block["clusters"] = slot.capacity, slot.clusters_address
+        slot.describe_room()
         self._downloads.upload(slot.at.block, slot.block_address, PARAMETER_BLOCK.itemsize)
         self._kernels.gather(self._downloads, slot.at)
 
@@ -193,7 +195,7 @@ class StreamContext:
     def _warm_up(self) -> None:
         """Launch each kernel once, on no frames: a kernel that is first launched in a capture may have to be loaded."""
         for slot in self._slots:
-            slot.block[:] = np.zeros(1, PARAMETER_BLOCK)
+            slot.describe(np.zeros(1, PARAMETER_BLOCK), n_frames=0)
             self._queue(slot, self._chunk.launches, staged=False)
         self._stream.synchronize()
 

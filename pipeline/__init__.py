@@ -1,12 +1,13 @@
 """From an archive to a cluster dataset, on the workers of a Dask cluster."""
 
-from pipeline.batches.submission import RunProgress
+from pipeline.batches.run_record import RunProgress
 from pipeline.checks.dark_problems import WrongDarksWarning
 from pipeline.checks.pedestal_warnings import BadPixelsWarning, CommonModeWarning, StalePedestalWarning
 from pipeline.errors import BatchError, ClusterUnavailableError, OutputError, ResumeError, RunError
+from pipeline.output.finishing import RunResult
 from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.processing import SkippedBatchesWarning, process
-from pipeline.run import RunResult, execute
+from pipeline.run import execute
 from pipeline.workers.cluster_config import ClusterConfig
 from pipeline.workers.clusters import open_cluster
 

@@ -42,7 +42,7 @@ class RunOptions:
         archive: Path of the frame archive.
         out: Path of the dataset; None puts it beside the archive, ``x.zarr`` giving ``x.clusters.zarr``.
         parameters: What the finder is told.
-        backend: Which finder: ``auto``, ``cpu`` or ``reference``.
+        backend: Which finder: ``auto``, ``cpu``, ``cuda`` or ``reference``.
         batch_size: Frames of a batch. Each starts from the trained pedestal, so the batch size is part of the result.
         frames: The frames to process, ``(start, stop)``, half-open; None at either side is the archive's end.
         frames_path: The array of frames inside the archive, where it isn't obvious.

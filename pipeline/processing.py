@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
@@ -16,14 +17,14 @@ from distributed import Client
 from cluster_store import open_dataset
 from finder import CommonMode, FinderParameters, Pedestal
 from finder.products import ProductName, ProductOptions, SpectrumBins
-from pipeline.batches.submission import RunProgress
+from pipeline.batches.run_record import RunProgress
 from pipeline.checks.sizing import fit_to_memory
-from pipeline.errors import ClusterUnavailableError
 from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.run import execute
 from pipeline.workers.cluster_config import ClusterConfig
 from pipeline.workers.cluster_watch import Patience
 from pipeline.workers.clusters import open_cluster
+from pipeline.workers.device_choice import DeviceChoice, choose_device
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,6 +43,7 @@ def process(
     client: Client | None = None,
     cpus: int | None = None,
     gpus: int | None = None,
+    streams: int | None = None,
     scheduler: str | None = None,
     n_sigma: float = 5.0,
     cluster_size: tuple[int, int] = (3, 3),
@@ -81,7 +83,8 @@ def process(
         client: A Dask client to run on; it is left as it was. Without one, workers are started and stopped again;
             a script that does so keeps its own code under ``if __name__ == "__main__":``, for they import it.
         cpus: Worker processes to start on this machine; by default one a core.
-        gpus: GPUs to use.
+        gpus: GPUs of this machine to use, with a worker each; by default all, and the CPU where there is none.
+        streams: Batches at work at once on each GPU; 3 by default.
         scheduler: Address of a Dask scheduler to run on.
         n_sigma: Threshold in noise widths.
         cluster_size: Rows and columns of the window, odd, 3 to 9.
@@ -114,7 +117,7 @@ def process(
         eta_bins: Bins of eta along each axis.
         clusters: False leaves the list of the clusters out, and with it most of the writing.
         overwrite: Replace an earlier output.
-        backend: ``auto``, ``cpu`` or ``reference``.
+        backend: ``auto``, ``cpu``, ``cuda`` or ``reference``.
         cluster_timeout: How long to wait for a scheduler that does not answer, or for a worker if there is none, in s.
         batch_timeout: A worker that has a batch for longer, in s, is ended and the batch done elsewhere; None is 300
             and 20 times the median of the batches done.
@@ -133,8 +136,7 @@ def process(
     began = time.perf_counter()
     if sum(choice is not None for choice in (client, cpus, gpus, scheduler)) > 1:
         raise ValueError("client, cpus, gpus and scheduler exclude each other: give one of them")
-    if gpus is not None:
-        raise ClusterUnavailableError(no_gpus(gpus))
+    choice = _device_choice(client, cpus, gpus, streams, scheduler, backend)
     options = RunOptions(
         archive=os.fspath(archive),
         out=None if out is None else os.fspath(out),
@@ -145,7 +147,7 @@ def process(
             noise=noise,
             common_mode=CommonMode.parse(common_mode) if isinstance(common_mode, str) else common_mode,
         ),
-        backend=backend,
+        backend=choice.backend,
         batch_size=batch_size,
         frames=frames,
         frames_path=frames_path,
@@ -166,7 +168,7 @@ def process(
         overwrite=overwrite,
     )
     prepared = prepare(options)
-    with nullcontext(client) if client is not None else _open_cluster(prepared, scheduler, cpus) as workers:
+    with nullcontext(client) if client is not None else _open_cluster(prepared, choice) as workers:
         result = execute(
             prepared,
             workers,
@@ -184,18 +186,28 @@ def process(
     return open_dataset(result.out)
 
 
-def _open_cluster(prepared: PreparedRun, scheduler: str | None, cpus: int | None) -> AbstractContextManager[Client]:
-    if scheduler:
-        return open_cluster(ClusterConfig(kind="existing", scheduler=scheduler))
-    sized = fit_to_memory(prepared, ClusterConfig(workers=cpus))
+def _open_cluster(prepared: PreparedRun, choice: DeviceChoice) -> AbstractContextManager[Client]:
+    sized = fit_to_memory(prepared, choice.config)
+    if choice.reason:
+        logger.info("workers %s", choice.reason)
     if sized.notice is not None:
         logger.warning(sized.notice)
     return open_cluster(sized.config)
 
 
-def no_gpus(wanted: int) -> str:
-    """Why GPUs can't be had."""
-    return (
-        f"{wanted} GPU{'s were' if wanted != 1 else ' was'} asked for, and this version of photonflow finds clusters "
-        "on CPUs only: leave out --gpus, or choose the number of cores with --cpus"
-    )
+def _device_choice(
+    client: Client | None, cpus: int | None, gpus: int | None, streams: int | None, scheduler: str | None, backend: str
+) -> DeviceChoice:
+    if client is not None:
+        return DeviceChoice(ClusterConfig(kind="existing", scheduler="the client's"), backend)
+    config = None
+    if scheduler is not None:
+        config = ClusterConfig(kind="existing", scheduler=scheduler)
+    elif cpus is not None:
+        config = ClusterConfig(workers=cpus)
+    choice = choose_device(config, backend, gpus)
+    if streams is None:
+        return choice
+    if choice.config.kind != "local-gpu":
+        raise ValueError("streams is for GPUs of this machine, and this run uses none: leave it out")
+    return replace(choice, config=replace(choice.config, threads=streams))

@@ -21,6 +21,8 @@ from workflows.printable import printable, printable_lines
 
 LOGGED = ("finder", "gpu", "frame_archive", "cluster_store", "guarded_zarr", "pipeline", "analysis", "workflows")
 """The packages whose log -v and -vv show."""
+ENGINE = ("distributed", "tornado", "asyncio")
+"""What runs underneath: only -vv shows its log."""
 
 
 class ExitCode(enum.IntEnum):
@@ -48,6 +50,7 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
     shows the traceback too.
     """
     _prepare_stdout()
+    _prepare_helpers()
     prog = name or f"python -m workflows.{command.name if command.name != 'command' else sys.argv[0]}"
     with interruptions.watched():
         code = _outcome(command, prog)
@@ -94,13 +97,18 @@ def configure_logging(verbosity: int) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
     handler.addFilter(_hide_secrets)
+    if verbosity < 2:
+        # Not by the loggers' levels, which Dask sets anew when it is imported.
+        handler.addFilter(_leave_out_engine)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     warnings.showwarning = _show_warning
     for name in LOGGED:
         logging.getLogger(name).setLevel(level)
-    # What a user must act on comes as an error of ours; Dask's log has tracebacks of links that close at an end, too.
-    for name in ("distributed", "tornado"):
-        logging.getLogger(name).setLevel(logging.CRITICAL if verbosity < 2 else logging.INFO)
+
+
+def _leave_out_engine(record: logging.LogRecord) -> bool:
+    """What a user must act on comes as an error of ours; their log has tracebacks of links that close at an end."""
+    return record.name.partition(".")[0] not in ENGINE or record.levelno >= logging.CRITICAL
 
 
 def _hide_secrets(record: logging.LogRecord) -> bool:
@@ -121,6 +129,12 @@ def _prepare_stdout() -> None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (it stays open to the end)
     elif isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+
+
+def _prepare_helpers() -> None:
+    """Keep the process that clears up after one that was killed from telling what it cleared up."""
+    asked = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join([*([asked] if asked else []), "ignore:resource_tracker:UserWarning"])
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

@@ -56,7 +56,7 @@ def _ingest(sources: tuple[str, ...], out: str, options: dict[str, Any]) -> tupl
     require_place(out, plan, **goes_on)
     if plan is not None and config.kind == "local-cpu":
         # A worker takes seconds to start: no more of them than there is work for.
-        config = replace(config, workers=min(config.n_workers, plan.n_parts), adaptive=None)
+        config = replace(config, workers=min(config.n_workers, plan.n_workers), adaptive=None)
     interruptions.left = "nothing was written"
     try:
         with ByteProgress(plan.nbytes if plan else 0, enabled=options["progress"]) as progress, ExitStack() as started:

@@ -15,7 +15,13 @@ from workflows.option_values import common_mode, frame_range, product_names, siz
 @click.command(name="process")
 @click.argument("archive", type=click.Path())
 @click.option("--out", type=click.Path(), help="The dataset to write; by default x.clusters.zarr beside x.zarr.")
-@click.option("--gpus", type=int, metavar="N", help="Use N GPUs.  (not yet)")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="Use N GPUs.  [default: all, else the CPU]")
+@click.option(
+    "--streams",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Batches at work at once on each GPU.  [default: 3]",
+)
 @click.option("--cpus", type=click.IntRange(min=1), metavar="N", help="Use N worker processes; by default one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Use the workers of a running Dask scheduler.")
 @click.option("--cluster", metavar="FILE.yaml", help="The workers of a YAML file, or of cluster_configs/ by name.")

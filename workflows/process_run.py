@@ -16,9 +16,9 @@ from finder.products import ProductOptions
 from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute, open_cluster, prepare
 from pipeline.checks.sizing import fit_to_memory
 from pipeline.errors import RunStoppedError
-from pipeline.processing import no_gpus
 from pipeline.resuming.advice import resuming, what_is_left
 from pipeline.workers.cluster_watch import Patience
+from pipeline.workers.device_choice import DeviceChoice, choose_device
 from workflows.command_line import ExitCode, configure_logging
 from workflows.dry_run import dry_run
 from workflows.interruptions import Interruption, interruptions
@@ -36,7 +36,8 @@ def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[s
         began: When the command began, by `time.perf_counter`.
     """
     configure_logging(options["verbose"])
-    config = _cluster_config(options)
+    choice = _device_choice(options)
+    config = choice.config
     prepared = prepare(
         RunOptions(
             archive=archive,
@@ -54,6 +55,7 @@ def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[s
                 name: options[name]
                 for name in ("tracking", "warmup", "recentre", "on_bad_batch", "resume", "verify", "clusters")
             },
+            backend=choice.backend,
             products=ProductOptions(options["products"], options["spectrum_bins"], options["eta_bins"]),
             frames=options["frames"],
         )
@@ -67,7 +69,7 @@ def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[s
         if timeout is None
         else Patience(timeout, options["batch_timeout"])
     )
-    result = _run(prepared, config, patience, began, show_progress=options["progress"])
+    result = _run(prepared, choice, patience, began, show_progress=options["progress"])
     try:
         if options["as_json"]:
             click.echo(json.dumps(as_json(result), indent=2))
@@ -84,18 +86,26 @@ def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[s
         click.get_current_context().exit(ExitCode.SOME_BATCHES_FAILED)
 
 
-def _cluster_config(options: dict[str, Any]) -> ClusterConfig:
+def _device_choice(options: dict[str, Any]) -> DeviceChoice:
     given = [f"--{name}" for name in ("gpus", "cpus", "scheduler", "cluster") if options[name] is not None]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other: give one of them")
-    if options["gpus"] is not None:
-        raise ValueError(no_gpus(options["gpus"]))
+    asked: ClusterConfig | None = None
     if options["scheduler"] is not None:
-        config = ClusterConfig(kind="existing", scheduler=options["scheduler"])
+        asked = ClusterConfig(kind="existing", scheduler=options["scheduler"])
     elif options["cluster"] is not None:
-        config = ClusterConfig.from_yaml(options["cluster"])
-    else:
-        config = ClusterConfig(workers=options["cpus"])
+        asked = ClusterConfig.from_yaml(options["cluster"])
+    elif options["cpus"] is not None:
+        asked = ClusterConfig(workers=options["cpus"])
+    choice = choose_device(asked, gpus=options["gpus"])
+    return replace(choice, config=_with_options(choice.config, options))
+
+
+def _with_options(config: ClusterConfig, options: dict[str, Any]) -> ClusterConfig:
+    if options["streams"] is not None:
+        if config.kind != "local-gpu":
+            raise click.UsageError("--streams is for GPUs of this machine, and this run uses none")
+        config = replace(config, threads=options["streams"])
     certificates = {name: options[name] for name in ("tls_ca_file", "tls_cert", "tls_key") if options[name] is not None}
     if options["tls"] or certificates:
         config = replace(config, tls=True, **certificates)
@@ -107,9 +117,9 @@ def _cluster_config(options: dict[str, Any]) -> ClusterConfig:
 
 
 def _run(
-    prepared: PreparedRun, config: ClusterConfig, patience: Patience, began: float, show_progress: bool
+    prepared: PreparedRun, choice: DeviceChoice, patience: Patience, began: float, show_progress: bool
 ) -> RunResult:
-    sized = fit_to_memory(prepared, config)
+    sized = fit_to_memory(prepared, choice.config)
     config = sized.config
     interruptions.left = "nothing was written"
     try:
@@ -120,11 +130,8 @@ def _run(
         ):
             if sized.notice is not None:
                 progress.note(f"photonflow: {sized.notice}")
-            progress.step(
-                f"starting {config.n_workers} worker{'s' * (config.n_workers != 1)}"
-                if config.kind != "existing"
-                else "connecting"
-            )
+            workers = f"{config.n_workers} worker{'s' * (config.n_workers != 1)}"
+            progress.step(f"starting {workers} {choice.reason}".rstrip() if config.kind != "existing" else "connecting")
             # Jobs and machines elsewhere have to be told that they are no longer wanted.
             with interruptions.leaving_at_once() if config.is_local else nullcontext():
                 client = started.enter_context(open_cluster(config))

@@ -2,12 +2,13 @@
 
 from frame_archive.addresses import local_path
 from frame_archive.archive import DEFAULT_BLOCK_NBYTES, ArchiveAddress, FrameArchive
-from frame_archive.creation import ArchiveWriter, Compression, create_archive
+from frame_archive.creation import create_archive
 from frame_archive.errors import ArchiveError
 from frame_archive.opening import FRAME_DTYPES
 from frame_archive.planes import find_column, find_plane
 from frame_archive.read_use import ReadUse
 from frame_archive.stored_array import MissingChunks
+from frame_archive.writer import ArchiveWriter, Compression
 from frame_archive.zarr_exit import end_zarr_thread_at_exit
 
 __all__ = [

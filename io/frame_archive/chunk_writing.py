@@ -5,9 +5,10 @@ A chunk appears under its name when it is whole: a writer that is killed leaves 
 
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,11 @@ import numpy.typing as npt
 import zarr
 from numcodecs.blosc import Blosc
 
+from frame_archive.kept_memory import Bytes, KeptMemory
 from frame_archive.plain_chunks import plain_layout
+
+ReadRows = Callable[[int, int, npt.NDArray[Any]], None]
+"""Fills its third argument, (row, y, x), C-contiguous, with rows from the first to the second."""
 
 _SHUFFLES = {"noshuffle": Blosc.NOSHUFFLE, "shuffle": Blosc.SHUFFLE, "bitshuffle": Blosc.BITSHUFFLE}
 
@@ -74,11 +79,35 @@ class ChunkEncoder:
             OSError: the file system refuses.
         """
         body = values.reshape(-1).view(np.uint8) if self.blosc is None else self.blosc.encode(values)
-        parts: list[Any] = [body]
-        if self.checksum:
-            parts.append(google_crc32c.value(body).to_bytes(4, "little"))
+        self._write(number, [body])
+
+    @property
+    def takes_pieces(self) -> bool:
+        """Whether a chunk can be written piece by piece: one that is compressed is encoded as a whole."""
+        return self.blosc is None
+
+    def write_as_read(self, number: int, read: ReadRows, rows_at_once: int) -> None:
+        """Write chunk `number` of an array that `takes_pieces` while it is read.
+
+        A few rows at a time fit into a core's own cache: each is read, looked at and written while it is there.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        self._write(number, self._pieces(number, read, rows_at_once))
+
+    def _pieces(self, number: int, read: ReadRows, rows_at_once: int) -> Iterator[Bytes]:
+        dtype, (rows, *plane) = self.array.dtype.newbyteorder("="), self.array.chunks
+        memory = _piece(rows_at_once * prod(plane) * dtype.itemsize).view(dtype).reshape(rows_at_once, *plane)
+        for first in range(0, rows, rows_at_once):
+            last = min(first + rows_at_once, rows)
+            piece = memory[: last - first]
+            read(number * rows + first, number * rows + last, piece)
+            yield piece.reshape(-1).view(np.uint8)
+
+    def _write(self, number: int, body: Iterable[Any]) -> None:
         name = self.array.metadata.encode_chunk_key((number, 0, 0))
-        _write_whole(self.folder / name, parts)
+        _write_whole(self.folder / name, _with_checksum(body) if self.checksum else body)
 
 
 def open_for_writing(folder: Path) -> "tuple[zarr.Array[Any], ChunkEncoder | None]":
@@ -105,7 +134,18 @@ _MOST_KEPT = 32
 _kept: "dict[Path, tuple[tuple[int, int, int], zarr.Array[Any], ChunkEncoder | None]]" = {}
 
 
-def _write_whole(path: Path, parts: Sequence[Any]) -> None:
+_piece = KeptMemory()
+
+
+def _with_checksum(parts: Iterable[Any]) -> Iterator[Any]:
+    checksum = 0
+    for part in parts:
+        checksum = google_crc32c.extend(checksum, part)
+        yield part
+    yield checksum.to_bytes(4, "little")
+
+
+def _write_whole(path: Path, parts: Iterable[Any]) -> None:
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)

@@ -1,179 +1,26 @@
-"""Writing frame archives in the default layout, by one process or by many."""
+"""Making frame archives in the default layout."""
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 import zarr
-from zarr.abc.codec import BytesBytesCodec
-from zarr.codecs import BloscCodec, Crc32cCodec
 
 from frame_archive.addresses import local_path
-from frame_archive.archive import FrameArchive
-from frame_archive.chunk_writing import open_for_writing
 from frame_archive.errors import ArchiveError
-from frame_archive.metadata import FORMAT_NAME, is_own_archive, node_at
-from frame_archive.opening import FRAME_DTYPES, open_array
+from frame_archive.metadata import FORMAT_NAME
+from frame_archive.opening import FRAME_DTYPES
 from frame_archive.own_places import require_own_or_free
+from frame_archive.writer import ArchiveWriter, Compression, is_ours, refused
 
 FORMAT_VERSION = 1
-Compression = Literal["lz4", "zstd", "none"]
-"""What chunks are compressed with: Blosc's LZ4 (fast) or Zstandard (smaller), or not at all."""
 COLUMNS = ("frame_number", "frame_status", "frame_digest", "timestamp", "bunch_id")
 """Arrays with one value a frame that an archive may have."""
 _OUR_ENTRIES = frozenset({"zarr.json", "frames", "dark", "pixel_mask", "truth", *COLUMNS})
-_LEVELS = {"lz4": 5, "zstd": 3}
-
-
-@dataclass(frozen=True)
-class ArchiveWriter:
-    """A frame archive open for writing: pickles, so that many workers write their own chunks at once.
-
-    Frames are written in whole chunks: a worker that writes frames [start, start + n) owns the chunks they lie in.
-
-    Attributes:
-        path: the absolute path of the archive.
-        compression: of the arrays that are added.
-    """
-
-    path: str
-    compression: Compression = "lz4"
-
-    @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "ArchiveWriter":
-        """Open an archive that `create_archive` made.
-
-        Raises:
-            ArchiveError: it is not one.
-        """
-        location = Path(local_path(os.fspath(path))).absolute()
-        if not _is_ours(location):
-            raise ArchiveError(f"{location} is not an archive that photonflow made: create one with create_archive")
-        return cls(str(location))
-
-    def write_frames(self, start: int, frames: npt.NDArray[Any]) -> None:
-        """Write frames (frame, y, x) from position `start`.
-
-        Raises:
-            ValueError: they do not start and end where chunks do, or do not fit the archive.
-            ArchiveError: the file system refuses.
-        """
-        self.write("frames", start, frames)
-
-    def write_dark(self, start: int, frames: npt.NDArray[Any]) -> None:
-        """Write dark frames (dark_frame, y, x) from position `start`; raises as `write_frames`."""
-        self.write("dark", start, frames)
-
-    def write(self, name: str, start: int, values: npt.NDArray[Any]) -> None:
-        """Write `values` into the array `name` from row `start`, whole chunks; raises as `write_frames`."""
-        try:
-            array, encoder = open_for_writing(Path(self.path) / name)
-            stop = start + len(values)
-            rows, length = array.chunks[0], array.shape[0]
-            if start % rows or (stop % rows and stop != length) or stop > length or values.shape[1:] != array.shape[1:]:
-                raise ValueError(
-                    f"{name} has the shape {array.shape} in chunks of {rows}: values {values.shape} do not fill whole "
-                    f"chunks from row {start}"
-                )
-            if not np.can_cast(values.dtype, array.dtype, "equiv"):
-                raise ValueError(f"{name} holds {array.dtype}, not {values.dtype}")
-            whole = 0 if encoder is None else encoder.write_whole(start, values)
-            if whole < len(values):
-                array[start + whole : stop] = values[whole:]
-        except OSError as error:
-            raise _refused(Path(self.path) / name, error) from error
-
-    def read_back(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
-        """Return rows `start` to `stop` of the array `name` as they are stored.
-
-        Raises:
-            ArchiveError: a chunk is missing or damaged.
-        """
-        array = open_array(Path(self.path), name, "error")
-        if array is None:
-            raise ArchiveError(f"{self.path} holds no array {name}")
-        return array.read_new(start, stop)
-
-    def set_length(self, name: str, length: int) -> None:
-        """Give the array `name` so many rows: those behind them are removed, those that are new are to be written.
-
-        Raises:
-            ArchiveError: the file system refuses.
-        """
-        try:
-            array = zarr.open_array(Path(self.path) / name, mode="r+", zarr_format=3)
-            array.resize((length, *array.shape[1:]))
-        except OSError as error:
-            raise _refused(Path(self.path) / name, error) from error
-
-    def attrs(self) -> dict[str, Any]:
-        """Return the archive's attributes."""
-        return dict(zarr.open_group(self.path, mode="r", zarr_format=3, use_consolidated=False).attrs)
-
-    def set_attrs(self, attrs: Mapping[str, Any], of: str = "") -> None:
-        """Set attributes of the archive, or of the array `of`; others stay.
-
-        Raises:
-            ArchiveError: the file system refuses.
-        """
-        try:
-            if of:
-                zarr.open_array(Path(self.path) / of, mode="r+", zarr_format=3).attrs.update(dict(attrs))
-            else:
-                group = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
-                group.attrs.update(dict(attrs))
-        except OSError as error:
-            raise _refused(Path(self.path), error) from error
-
-    def add_array(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        dtype: npt.DTypeLike,
-        chunks: tuple[int, ...],
-        dimension_names: Sequence[str],
-        attrs: Mapping[str, Any] | None = None,
-        fill_value: Any = 0,
-        overwrite: bool = False,
-    ) -> None:
-        """Add an array in the archive's codecs, to be filled by `write`; `overwrite` replaces one of that name.
-
-        Raises:
-            ArchiveError: the file system refuses.
-        """
-        try:
-            group = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
-            group.create_array(
-                name,
-                shape=shape,
-                dtype=np.dtype(dtype),
-                chunks=tuple(max(1, side) for side in chunks),
-                compressors=_codecs(np.dtype(dtype), self.compression),
-                dimension_names=list(dimension_names),
-                attributes=dict(attrs or {}),
-                fill_value=fill_value,
-                overwrite=overwrite,
-                config={"write_empty_chunks": True},
-            )
-        except OSError as error:
-            raise _refused(Path(self.path) / name, error) from error
-
-    def add_group(self, name: str, attrs: Mapping[str, Any]) -> None:
-        """Add a group, for arrays beside the frames; raises as `add_array`."""
-        try:
-            group = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
-            group.create_group(name, attributes=dict(attrs))
-        except OSError as error:
-            raise _refused(Path(self.path) / name, error) from error
-
-    def archive(self) -> FrameArchive:
-        """Open the archive for reading."""
-        return FrameArchive.open(self.path)
 
 
 def create_archive(
@@ -228,7 +75,7 @@ def create_archive(
         attributes = {**(attrs or {}), "format": FORMAT_NAME, "format_version": FORMAT_VERSION}
         zarr.create_group(location, zarr_format=3, attributes=attributes)
     except OSError as error:
-        raise _refused(location, error) from error
+        raise refused(location, error) from error
     writer = ArchiveWriter(str(location), compression)
     chunks = (frames_per_chunk, *shape[1:])
     adu = {"units": "ADU"}
@@ -245,23 +92,8 @@ def create_archive(
     return writer
 
 
-def _codecs(dtype: "np.dtype[Any]", compression: Compression) -> list[BytesBytesCodec]:
-    if compression == "none":
-        return [Crc32cCodec()]
-    level = _LEVELS[compression]
-    return [BloscCodec(cname=compression, clevel=level, shuffle="bitshuffle", typesize=dtype.itemsize), Crc32cCodec()]
-
-
-def _is_ours(location: Path) -> bool:
-    try:
-        node = node_at(location)
-    except (OSError, ValueError):
-        return False
-    return is_own_archive(node)
-
-
 def _make_room(location: Path, overwrite: bool) -> None:
-    require_own_or_free(location, overwrite, _is_ours, "an archive")
+    require_own_or_free(location, overwrite, is_ours, "an archive")
     if not os.path.lexists(location):
         return
     foreign = sorted(entry.name for entry in location.iterdir() if entry.name not in _OUR_ENTRIES)
@@ -273,8 +105,4 @@ def _make_room(location: Path, overwrite: bool) -> None:
     try:
         shutil.rmtree(location)
     except OSError as error:
-        raise _refused(location, error) from error
-
-
-def _refused(location: Path, error: OSError) -> ArchiveError:
-    return ArchiveError(f"{location} cannot be written: {error.strerror or error}")
+        raise refused(location, error) from error

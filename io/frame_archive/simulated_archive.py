@@ -12,9 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from frame_archive.creation import ArchiveWriter, create_archive
+from frame_archive.creation import create_archive
 from frame_archive.disturbances import GAIN_BITS
 from frame_archive.simulation import K_ALPHA_KEV, K_BETA_KEV, Frame, Photons, SimulatedDetector
+from frame_archive.writer import ArchiveWriter
 
 _FRAMES_PER_PART = 100
 _CONVENTION = "pixel centres are at integers: pixel (row y, column x) covers [x - 0.5, x + 0.5) x [y - 0.5, y + 0.5)"

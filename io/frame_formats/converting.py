@@ -39,9 +39,11 @@ class AsType(FrameSource):
         for index, (frame, target) in enumerate(zip(values, out, strict=True), self._first + start):
             unfit = _first_unfit(frame, self.dtype)
             if unfit is not None:
+                what = "choose a type that holds all values with --store-as"
+                if frame.dtype.kind == "f" and unfit != np.rint(unfit):  # Nor is NaN what it is rounded to.
+                    what = "an archive holds whole numbers, and nothing is rounded: make them whole first"
                 raise SourceError(
-                    f"{self.path} holds the value {unfit} in its frame {index}, which is no {self.dtype}: choose a "
-                    "type that holds all values with --store-as"
+                    f"{self.path} holds the value {unfit} in its frame {index}, which is no {self.dtype}: {what}"
                 )
             target[...] = frame
 

@@ -67,7 +67,10 @@ class PlainFrames(FrameSource):
 
     def _read_run(self, file: int, start: int, stop: int, out: Frames) -> None:
         begin = self._offset + start * (self._header + self.frame_nbytes) + self._header
-        got = read_into(file, begin, out)
+        try:
+            got = read_into(file, begin, out)
+        except OSError as error:
+            raise UnreadableFrameError(start, f"{self.path} cannot be read: {error.strerror or error}") from error
         if got < out.nbytes:
             index = start + got // self.frame_nbytes
             raise UnreadableFrameError(index, f"{self.path} ends in the middle of frame {index}: it was cut short")

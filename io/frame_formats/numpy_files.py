@@ -94,7 +94,12 @@ def open_npz(path: Path, name: str | None) -> OpenedSource:
     if fortran:
         raise SourceError(f"{path}::{member} is in Fortran order: store it in C order (np.ascontiguousarray)")
     info = members[member]
-    facts = SourceFacts("NPZ", header={"array": member}, files=(SourceFile(path, n),))
+    there = min(n, max(info.file_size - header_nbytes, 0) // (y * x * dtype.itemsize))
+    ended_early = f"{path}::{member} is cut short: {there:,} of its {n:,} frames are there" if there < n else ""
+    facts = SourceFacts(
+        "NPZ", header={"array": member}, files=(SourceFile(path, there),), ended_early=ended_early, n_lost=n - there
+    )
+    n = there
     if info.compress_type == zipfile.ZIP_STORED:
         with path.open("rb") as raw:
             raw.seek(info.header_offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,8 +114,14 @@ def _is_fits(path: Path, first: bytes) -> bool:
     return first.startswith(b"SIMPLE  =") or packed
 
 
-def files_meant(addresses: Sequence[str]) -> list[tuple[Path, str | None]]:
-    """Return the files that addresses mean, in order: patterns and folders are expanded in natural order.
+def files_meant(
+    addresses: Sequence[str], on_repeat: Callable[[Path], object] = lambda path: None
+) -> list[tuple[Path, str | None]]:
+    """Return the files that addresses mean, in order, each once: patterns and folders are expanded in natural order.
+
+    Args:
+        addresses: files, folders, patterns, Zarr stores; ``PATH::NAME`` names an array in one.
+        on_repeat: told of each file that is named again.
 
     Raises:
         SourceError: one of them is not there, or a folder holds no file of frames.
@@ -127,8 +133,12 @@ def files_meant(addresses: Sequence[str]) -> list[tuple[Path, str | None]]:
         else:
             found.append((path, name))
     # The data files of a detector's `.raw` format are found by their master file.
-    mastered = [(master_of(path) or path, name) for path, name in found]
-    return list(dict.fromkeys(mastered))
+    meant: dict[tuple[Path, str | None], Path] = {}
+    for path, name in found:
+        first = meant.setdefault((master_of(path) or path, name), path)
+        if first is not path and first == path:
+            on_repeat(path)
+    return list(meant)
 
 
 def _frames_in(folder: Path) -> list[Path]:

@@ -182,7 +182,12 @@ class _SlsFrames(FrameSource):
                 for at in np.flatnonzero((of_file == number) & (rows >= 0)):
                     begin = (int(rows[at]) - first) * (HEADER.itemsize + port.frame_nbytes) + HEADER.itemsize
                     target = out[at].reshape(-1).view(np.uint8) if straight else stored
-                    if read_into(descriptor, begin, target) < port.frame_nbytes:
+                    try:
+                        got = read_into(descriptor, begin, target)
+                    except OSError as error:
+                        why = f"{file.path} cannot be read: {error.strerror or error}"
+                        raise UnreadableFrameError(start + int(at), why) from error
+                    if got < port.frame_nbytes:
                         raise UnreadableFrameError(start + int(at), f"{file.path} has become shorter while it was read")
                     if not straight:
                         self._put(port.place, window, stored, out[at])

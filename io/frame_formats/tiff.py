@@ -33,6 +33,7 @@ def open_tiff(path: Path) -> OpenedSource:
                 raise SourceError(
                     f"{path} has pages of {first.shape} values, colour or planes: a frame is one value a pixel, (y, x)"
                 )
+            _require_unpacking(path, tifffile, first)
             dtype, shape = np.dtype(first.dtype), (int(first.shape[0]), int(first.shape[1]))
             header = _header_of(first)
             one_piece = _in_one_piece(file)
@@ -52,6 +53,14 @@ def open_tiff(path: Path) -> OpenedSource:
         raise SourceError(f"{path} is not a whole TIFF file: {cause(error)}") from error
     facts = SourceFacts("TIFF", header=header, files=(SourceFile(path, n),), ended_early=ended_early)
     return OpenedSource(_Pages(path, n, shape, dtype), facts)
+
+
+def _require_unpacking(path: Path, tifffile: Any, page: Any) -> None:
+    try:
+        tifffile.TIFF.DECOMPRESSORS[page.compression]
+    except KeyError as error:
+        name = getattr(page.compression, "name", page.compression)
+        raise SourceError(f"{path} is packed with {name}, which needs imagecodecs: pip install imagecodecs") from error
 
 
 def _in_one_piece(file: Any) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from distributed.metrics import context_meter
 
 from frame_archive import FrameArchive, ReadUse
 from pipeline.batches.plan import Batch
+from pipeline.batches.reading_ahead import GPU_BLOCK_BYTES, ReadAhead
 from pipeline.batches.run_plugin import RunPlugin, plugin_of
 from pipeline.faults import reading_frames
 
@@ -66,6 +68,9 @@ def frames_read(
         Position of a block's first frame in the archive, and its frames (frame, y, x); blocks lie in one buffer.
     """
     archive, block_bytes = plugin.archive, plugin.run.block_bytes
+    if plugin.ahead is not None:
+        yield from _read_ahead(plugin.ahead, plugin, batch, clock, use, digest)
+        return
     buffer = np.empty((0, *archive.frame_shape), archive.dtype)
     for begin, end in ((plugin.run.chains.first_of(batch), batch.start), (batch.start, batch.stop)):
         if begin == end:
@@ -76,6 +81,23 @@ def frames_read(
             frames = buffer[: stop - start]
             with clock.stage("read"), reading_frames():
                 archive.read(start, stop, frames, use)
+                clock.nbytes += frames.nbytes
+                if digest is not None:
+                    digest.add(frames)
+            yield start, frames
+
+
+def _read_ahead(
+    ahead: ReadAhead, plugin: RunPlugin, batch: Batch, clock: StageClock, use: ReadUse, digest: FrameDigest | None
+) -> Iterator[tuple[int, npt.NDArray[np.integer[Any]]]]:
+    """The same, while earlier blocks are searched: what is timed is how long they had to be waited for."""
+    spans = ((plugin.run.chains.first_of(batch), batch.start), (batch.start, batch.stop))
+    ranges = [block for a, b in spans if a < b for block in plugin.archive.blocks(a, b, max_bytes=GPU_BLOCK_BYTES)]
+    blocks = ahead.blocks(ranges, use)
+    with contextlib.closing(blocks):
+        for _ in ranges:
+            with clock.stage("read"), reading_frames():
+                start, frames = next(blocks)
                 clock.nbytes += frames.nbytes
                 if digest is not None:
                     digest.add(frames)

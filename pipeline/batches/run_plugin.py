@@ -10,15 +10,19 @@ import numpy.typing as npt
 from distributed import Worker, WorkerPlugin, get_worker
 
 from cluster_store import ClusterWriter, DatasetLayout, FrameStatus
-from finder import Finder, FinderParameters, Pedestal, open_finder, recentred
+from finder import Finder, FinderParameters, Pedestal, chosen_backend, open_finder, recentred
 from finder.offset import lower_median
 from finder.products import ProductCounter, ProductOptions
 from frame_archive import ArchiveAddress, FrameArchive
+from gpu.finder import CudaFinder
+from gpu.settings import GpuSettings
 from pipeline.batches.chain_start import ChainOptions
 from pipeline.batches.chain_states import ChainStart, ChainStates
 from pipeline.batches.plan import Batch
+from pipeline.batches.reading_ahead import ReadAhead
 from pipeline.batches.work_clock import WorkClock
 from pipeline.faults import writing
+from pipeline.workers.gpu_workers import decode_threads
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class RunPlugin(WorkerPlugin):
     The scheduler gives it to every worker, also to one that starts or restarts later.
     """
 
+    ahead: ReadAhead | None = None
+
     def __init__(self, setup: RunSetup) -> None:
         self.run = setup
         self.name = plugin_name(setup.run_id)
@@ -69,9 +75,7 @@ class RunPlugin(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Open the archive and make the finder."""
         self.archive: FrameArchive = self.run.archive.open()
-        self.finder: Finder = open_finder(
-            self.run.backend, self.run.parameters, self.archive.frame_shape, self.run.pixel_mask
-        )
+        self.finder = self._opened_finder(worker)
         self.writer = ClusterWriter(self.run.dataset, self.run.layout, self.run.run_id)
         # One frame now, so that what has to be compiled is compiled before the first batch.
         frame = np.zeros((1, *self.archive.frame_shape), self.archive.dtype)
@@ -85,6 +89,21 @@ class RunPlugin(WorkerPlugin):
         one, window = np.zeros(1, np.uint16), np.zeros((1, *self.run.layout.cluster_size), np.int32)
         self.counter().add(one, one, window)
         self.clock = WorkClock()
+
+    def teardown(self, worker: Worker) -> None:
+        """Let go of what keeps threads and page-locked memory."""
+        if self.ahead is not None:
+            self.ahead.close()
+
+    def _opened_finder(self, worker: Worker) -> Finder:
+        run, shape = self.run, self.archive.frame_shape
+        if chosen_backend(run.backend) != "cuda":
+            return open_finder(run.backend, run.parameters, shape, run.pixel_mask)
+        # A stream for each thread.
+        settings = GpuSettings(n_streams=int(worker.state.nthreads))
+        finder = CudaFinder(run.parameters, shape, run.pixel_mask, settings=settings)
+        self.ahead = ReadAhead(self.archive, finder, decode_threads(worker))
+        return finder
 
     def counter(self) -> ProductCounter:
         """Counts the clusters of a batch."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from distributed import Client, Future, as_completed
 
 from finder.products import Products
 from pipeline.batches.chain_states import ChainStart, chain_start
 from pipeline.batches.failures import failure, reported
-from pipeline.batches.plan import Batch, BatchPlan, RowSpan, SharedChunk
+from pipeline.batches.plan import Batch, RowSpan, SharedChunk
 from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite
-from pipeline.batches.stage_totals import StageTotals
+from pipeline.batches.run_record import RunProgress, RunRecord, Work
 from pipeline.batches.worker import (
     batch_edges,
     count_batch,
@@ -27,8 +25,6 @@ from pipeline.batches.worker import (
 from pipeline.errors import RunError, RunStoppedError
 from pipeline.workers.cluster_watch import ClusterWatch
 from pipeline.workers.deaths import DeathsByTask
-from roofline import StageUse
-from roofline.accounting import StageBar
 
 logger = logging.getLogger(__name__)
 
@@ -38,76 +34,6 @@ RETRIES = 2
 PRIORITIES = {"find": 0, "count": 1, "skip": 1, "write": 2, "edges": 2, "join": 2}
 # What is at work when the run is asked to stop may be finished, if it takes no longer.
 SECONDS_TO_FINISH = 4.0
-
-
-@dataclass(frozen=True)
-class Work:
-    """What there is to be done of a run.
-
-    Args:
-        run_id: The run, as the workers' plugin knows it.
-        plan: All its batches.
-        rows_per_chunk: Rows in a chunk of the dataset.
-        to_find: The batches to be found, in order.
-        kept: What is known of all others, whose rows lie in the dataset already.
-        expected: What was known of some of those to be found: their rows have places that can't change any more.
-        on_bad_batch: ``fail`` stops at the first batch that fails, ``skip`` marks its frames and goes on.
-        chained: Whether each batch starts where the last good one before it ended.
-        cluster_list: Whether clusters are written, and not only counted.
-        window: Batches in flight a worker.
-    """
-
-    run_id: str
-    plan: BatchPlan
-    rows_per_chunk: int
-    to_find: Sequence[int]
-    kept: Mapping[int, BatchCount] = field(default_factory=dict)
-    expected: Mapping[int, BatchCount] = field(default_factory=dict)
-    on_bad_batch: Literal["fail", "skip"] = "fail"
-    chained: bool = False
-    cluster_list: bool = True
-    window: int = 2
-
-
-@dataclass(frozen=True)
-class RunProgress:
-    """How far a run has come: what everything that watches one is told."""
-
-    frames: int
-    frames_total: int
-    clusters: int
-    batches: int
-    offset: float = math.nan
-    """Of the pedestal before the batch that was last found, median over pixels, in noise widths."""
-    uses: tuple[StageUse, ...] = ()
-    """What this run's stages did so far, over all workers."""
-    idle_seconds: float = 0.0
-    """How long workers had to wait for work, in s."""
-    tallest: StageBar | None = None
-    """The stage in which most time went, against its ceiling."""
-
-
-class RunRecord:
-    """What the tasks of a run reported.
-
-    Attributes:
-        counts: Of each batch, once it is known.
-        write_seconds: Of each batch, how long its own rows and the chunks that begin with them took to be written;
-            NaN where nothing was written by this run.
-        write_ended: When that had been done, in s since 1970; NaN likewise.
-        totals: What the stages of this run did.
-        n_clusters: Clusters in all batches known so far.
-    """
-
-    def __init__(self, work: Work) -> None:
-        n = len(work.plan)
-        self.counts: list[BatchCount | None] = [work.kept.get(k) for k in range(n)] if work.kept else [None] * n
-        self.write_seconds = [math.nan] * n
-        self.write_ended = [math.nan] * n
-        self.totals = StageTotals()
-        self.n_clusters = sum(count.n_clusters for count in work.kept.values())
-        self.frames_found = sum(count.batch.n_frames for count in work.kept.values())
-        self.batches_found = len(work.kept)
 
 
 class Submission:
@@ -222,7 +148,7 @@ class Submission:
         if self._suspects or self._alone:
             return False
         workers = max(self._watch.n_threads, 1)
-        at_once = 1 if self._work.chained else self._work.window * workers
+        at_once = self._work.in_flight(len(self._watch.workers), self._watch.n_threads)
         # With nothing being found all counts are known, writing goes on by itself, and the bytes become free again.
         return (
             len(self._finding) + len(self._skipping) < at_once
@@ -233,9 +159,13 @@ class Submission:
         return chain_start(self._record.counts, batch.index) if self._work.chained else None
 
     def _take(self, future: Future[Any]) -> None:
+        result = reported(future, self._watch)
+        if result is None and future.status not in ("error", "cancelled"):
+            # Its worker ended with it after it was done and before it was taken: Dask does it again.
+            self._queue.add(future)
+            return
         _, step, batch = self._followed.pop(str(future.key))
         self._alone.discard(str(future.key))
-        result = reported(future, self._watch)
         if result is None:
             if future.status == "error" and self._deaths.deserves_another_try(future.exception(), self._watch.hung):
                 self._suspects.append((future, step, batch))
@@ -248,11 +178,7 @@ class Submission:
             self._take_write(step, result)
 
     def _take_write(self, step: str, write: BatchWrite) -> None:
-        before = self._record.write_seconds[write.batch]
-        self._record.write_seconds[write.batch] = write.seconds + (0.0 if math.isnan(before) else before)
-        # `max` of a NaN and a number is whichever comes first.
-        self._record.write_ended[write.batch] = max(write.ended, self._record.write_ended[write.batch])
-        self._record.totals.add_write(write)
+        self._record.add_write(write)
         if step == "write":
             self._unwritten_bytes.pop(write.batch, None)
         self._on_oldest(self._oldest_unwritten(), self._record.counts)
@@ -277,8 +203,7 @@ class Submission:
         self._on_count(count)
         if report.products is not None:
             self._on_products(index, report.products)
-        self._record.counts[index] = count
-        self._record.totals.add_count(count)
+        self._record.add(count)
         self._skipping.discard(index)
         if (found := self._finding.pop(index, None)) is not None:
             if self._work.cluster_list:
@@ -286,9 +211,6 @@ class Submission:
                 self._unwritten_bytes[index] = count.nbytes
                 self._largest_batch = max(self._largest_batch, count.nbytes)
             self._watch.hanging.add_duration(count.read_seconds + count.find_seconds)
-        self._record.batches_found += 1
-        self._record.frames_found += count.batch.n_frames
-        self._record.n_clusters += count.n_clusters
         self._place_batches()
         logger.info(
             "%s: %d clusters, read %.2f s, find %.2f s, on %s",
@@ -298,18 +220,7 @@ class Submission:
             count.find_seconds,
             count.worker,
         )
-        record = self._record
-        self._on_progress(
-            RunProgress(
-                record.frames_found,
-                self._plan.n_frames,
-                record.n_clusters,
-                record.batches_found,
-                count.offset.median,
-                record.totals.uses(),
-                record.totals.idle_seconds,
-            )
-        )
+        self._on_progress(self._record.progress(self._plan.n_frames, count.offset.median))
 
     def _place_batches(self) -> None:
         """Write the batches whose first row has become known."""

@@ -41,6 +41,7 @@ from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite
 from pipeline.batches.run_plugin import RunPlugin, plugin_of
 from pipeline.batches.work_clock import minor_faults
 from pipeline.faults import reading_frames, writing
+from pipeline.workers.lost_device import ending_a_worker_without_device
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         start: The earlier batch whose pedestal it starts from; None starts it from the trained pedestal.
     """
     plugin = plugin_of(run_id)
-    with plugin.clock.at_work():
+    with plugin.clock.at_work(), ending_a_worker_without_device():
         return _find(plugin, batch, start)
 
 

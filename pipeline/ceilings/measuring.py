@@ -12,9 +12,11 @@ import numpy as np
 
 from finder import Clusters, Pedestal, open_finder
 from frame_archive import FrameArchive
+from gpu.availability import NoGpuError, usable_gpus
 from pipeline.ceilings.arithmetic import Arithmetic, Memory
 from pipeline.ceilings.codecs import CODECS, Codec, Decode, Write
 from pipeline.ceilings.crew import WINDOW_SECONDS, Crew, Work
+from pipeline.ceilings.gpu import GPU_CEILINGS, WHAT, GpuWork
 from pipeline.ceilings.machine import cores, machine, storage_of
 from pipeline.ceilings.measured import PAGE_FAULTS, Ceilings, MeasuredCeiling
 from pipeline.ceilings.page_faults import FirstTouch
@@ -23,8 +25,6 @@ from pipeline.ceilings.subject import Subject
 
 MEASURED_BYTES = 256 << 20
 """So many bytes of the archive are read, at most."""
-
-GPU_CEILINGS = ("H2D, pinned", "H2D, pageable", "D2H, pinned", "H2D and D2H at once", "device memory", "GPU float32")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def measure_ceilings(
                         cores=n_cores,
                     )
                 )
-    found += [_no_gpu(name) for name in GPU_CEILINGS]
+            found += _of_gpus(crew, on_step)
     measured = datetime.now(UTC).isoformat(timespec="seconds")
     return Ceilings(machine(), measured, {ceiling.name: ceiling for ceiling in found})
 
@@ -126,7 +126,7 @@ def _some_clusters(subject: Subject) -> Clusters:
     middle = np.median(frames, axis=0)
     noise = np.maximum(1.4826 * np.median(np.abs(frames - middle), axis=0), 1)
     pedestal = Pedestal.from_mean_and_noise(middle, noise, parameters.n_samples)
-    return open_finder("auto", parameters, archive.frame_shape, subject.pixel_mask).find(frames, pedestal)
+    return open_finder("cpu", parameters, archive.frame_shape, subject.pixel_mask).find(frames, pedestal)
 
 
 def _reading(subject: Subject, n_cores: int) -> Iterator[MeasuredCeiling]:
@@ -144,5 +144,14 @@ def _reading(subject: Subject, n_cores: int) -> Iterator[MeasuredCeiling]:
             yield MeasuredCeiling(name, what, "B/s", one, all_, n_cores)
 
 
-def _no_gpu(name: str) -> MeasuredCeiling:
-    return MeasuredCeiling(name, "", "B/s", missing="not measured: this version of photonflow uses no GPU")
+def _of_gpus(crew: Crew, on_step: Callable[[str], None]) -> Iterator[MeasuredCeiling]:
+    """Those of the first GPU, measured by one of the crew: this process does not initialise CUDA."""
+    try:
+        gpus = usable_gpus()
+    except NoGpuError as error:
+        yield from (MeasuredCeiling(name, "", "B/s", missing=f"not measured: {error}") for name in GPU_CEILINGS)
+        return
+    for name in GPU_CEILINGS:
+        on_step(name)
+        work = GpuWork(name)
+        yield MeasuredCeiling(name, WHAT[name], work.unit, one_core=crew.rate(work, 1), cores=len(gpus))

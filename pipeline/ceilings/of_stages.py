@@ -28,12 +28,14 @@ class RunCeilings:
         subject: The run's archive and dataset.
         workers: Worker threads, which share what the machine does.
         block_frames: Frames that the finder is given at a time.
+        on_gpus: Whether a GPU finds.
     """
 
     measured: Ceilings | None
     subject: Subject
     workers: int
     block_frames: int
+    on_gpus: bool = False
 
     def of(self, uses: Sequence[StageUse]) -> tuple[StageCeiling, ...]:
         """The ceiling of each stage."""
@@ -49,7 +51,8 @@ class RunCeilings:
         if use.name == "read":
             return self._reading(use)
         if use.name == "find":
-            return self._finding()
+            # A frame crosses the bus once, as it is stored; what a GPU computes of it takes less.
+            return StageCeiling("H2D, pinned", self._share("H2D, pinned")) if self.on_gpus else self._finding()
         name = self.subject.write() if use.name == "write" else self.subject.decode(apart=use.name == "decode")
         return StageCeiling(name, self._share(name))
 

@@ -60,7 +60,9 @@ def forecast(prepared: PreparedRun) -> Forecast:
     """
     archive, plan = prepared.archive, prepared.plan
     pedestal = _rough_pedestal(prepared)
-    finder = open_finder(prepared.backend, prepared.options.parameters, archive.frame_shape, prepared.pixel_mask)
+    # Not on a GPU: this process starts workers, and is not to initialise CUDA. The clusters are the same.
+    backend = "cpu" if prepared.backend == "cuda" else prepared.backend
+    finder = open_finder(backend, prepared.options.parameters, archive.frame_shape, prepared.pixel_mask)
     start, stop = next(iter(islice(archive.blocks(plan.first_frame, plan.stop_frame, max_bytes=BLOCK_BYTES), 1)))
     frames = np.empty((stop - start, *archive.frame_shape), archive.dtype)
     archive.read(start, stop, frames)

@@ -45,10 +45,10 @@ def fit_to_memory(prepared: PreparedRun, config: ClusterConfig) -> SizedCluster:
         NotEnoughMemoryError: Not even one fits.
     """
     there_is = memory_there_is()
-    if config.kind != "local-cpu" or config.adaptive is not None:
+    if not config.is_local or config.adaptive is not None:
         return SizedCluster(config, _expected_bytes(prepared, there_is.available, 1), there_is)
     asked = config.n_workers
-    needed = _expected_bytes(prepared, there_is.available // asked, config.threads)
+    needed = _expected_bytes(prepared, there_is.available // asked, config.threads_a_worker)
     limit = None if config.memory_limit == "auto" else int(parse_bytes(config.memory_limit))
     if limit is not None and needed > limit:
         raise NotEnoughMemoryError(
@@ -56,6 +56,12 @@ def fit_to_memory(prepared: PreparedRun, config: ClusterConfig) -> SizedCluster:
             f"raise that, or {_SMALLER_BATCHES}"
         )
     workers = min(asked, there_is.available // needed)
+    if workers < asked and config.kind == "local-gpu":
+        raise NotEnoughMemoryError(
+            f"{asked} workers with a GPU each need up to about {bytes_in_words(needed)} each, and "
+            f"{there_is.limited_by} has {bytes_in_words(there_is.available)} to spare: use fewer --streams or --gpus, "
+            f"or {_SMALLER_BATCHES}"
+        )
     if workers < 1:
         raise NotEnoughMemoryError(
             f"a worker needs up to about {bytes_in_words(needed)} and {there_is.limited_by} has "
@@ -69,7 +75,10 @@ def fit_to_memory(prepared: PreparedRun, config: ClusterConfig) -> SizedCluster:
         )
     # Dask's own idea of what there is leaves out the cgroups inside the outermost one.
     share = limit or min(MEMORY_LIMIT, there_is.total) // workers
-    return SizedCluster(replace(config, workers=workers, memory_limit=str(share)), needed, there_is, notice)
+    sized = replace(config, memory_limit=str(share))
+    if config.kind == "local-cpu":
+        sized = replace(sized, workers=workers)
+    return SizedCluster(sized, needed, there_is, notice)
 
 
 def require_memory(prepared: PreparedRun, workers: Mapping[str, Mapping[str, Any]]) -> tuple[int, str | None]:

@@ -19,7 +19,11 @@ Verify = Literal["sample", "all", "none"]
 Kind = Literal["frames", "dark"]
 DEFAULT_FRAMES_PER_CHUNK = 20
 # A chunk of the largest detectors would not fit many times into a worker; a part is what a worker does in one go.
-_CHUNK_BYTES, _PART_BYTES = 32 << 20, 64 << 20
+_CHUNK_BYTES, _PART_BYTES = 32 << 20, 32 << 20
+# What a source packs together is decoded once, up to this.
+_MOST_TOGETHER = 512 << 20
+# To start a worker takes about as long as writing this.
+_WORKER_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,11 @@ class IngestPlan:
         parts = -(-n_frames // self._frames_per_part(self.gathered.frames))
         return parts if self.dark is None else parts + -(-self.n_dark // self._frames_per_part(self.dark))
 
+    @property
+    def n_workers(self) -> int:
+        """How many workers there is enough to do for."""
+        return max(1, min(self.n_parts, self.nbytes // _WORKER_BYTES))
+
     def _parts(self, kind: Kind, source: FrameSource, first: int) -> Iterator[Part]:
         step = self._frames_per_part(source)
         n = source.n_frames - first
@@ -129,7 +138,7 @@ class IngestPlan:
         chunk = self.frames_per_chunk
         chunks = _PART_BYTES // (chunk * self.frame_nbytes)
         # Frames that are decoded together would be decoded anew for each part that they lie in.
-        together = -(-min(source.frames_together, 8 * max(_PART_BYTES // self.frame_nbytes, 1)) // chunk)
+        together = -(-min(source.frames_together, max(_MOST_TOGETHER // self.frame_nbytes, 1)) // chunk)
         return chunk * max(1, chunks, together)
 
     @property

@@ -117,7 +117,11 @@ def needs_workers(sources: Sequence[str]) -> bool:
 
 def _meant(addresses: Sequence[str]) -> list[tuple[Path, str | None]]:
     # Workers may stand in another folder.
-    return [(path.absolute(), name) for path, name in files_meant(addresses)]
+    return [(path.absolute(), name) for path, name in files_meant(addresses, _warn_of_repeat)]
+
+
+def _warn_of_repeat(path: Path) -> None:
+    warnings.warn(f"{path} is named more than once, and taken once", IngestWarning, stacklevel=4)
 
 
 def _opened(

@@ -142,7 +142,7 @@ class _Written:
         for kind, why in self.unreadable.items():
             length = self.length[kind]
             if length == 0:
-                raise RunError(f"no frame can be read: {why}")
+                raise RunError(f"no frame can be read: {why}; {writer.path} is left empty: replace it with --overwrite")
             name = "darks" if kind == "dark" else "frames"
             said.append(f"{why}; the archive has the {length:,} {name} before it")
             part = next(part for part in plan.parts() if part.kind == kind and part.start <= length <= part.stop)
@@ -203,7 +203,8 @@ class _Parts:
                 self._pending.discard(future)
                 report = future.result()
                 if report.problem and report.unreadable_from is None:
-                    raise ArchiveError(f"{report.problem}; what was written stays: go on with --resume")
+                    how = "begin anew with --overwrite" if report.of_source else "go on with --resume"
+                    raise ArchiveError(f"{report.problem}; what was written stays: {how}")
                 self._written.add(report)
                 done += self._sizes.pop(future.key)
                 self._on_progress(done)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,11 +13,12 @@ import numpy.typing as npt
 import xxhash
 
 from frame_archive import ArchiveError, ArchiveWriter
-from frame_formats import SourceError, UnreadableFrameError
+from frame_formats import FrameSource, SourceError, UnreadableFrameError
 from pipeline.ingest.plan import Part, Verify
 
 _SAMPLED = 16
 """Of so many chunks one is read back, with `--verify sample`; the first always is."""
+_CACHE_BYTES = 384 << 10
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class PartReport:
         n_found: Frames that had been written by an earlier run.
         cpu_seconds: CPU time that it took.
         problem: What went wrong, in a sentence; else empty.
+        of_source: Whether it is the source that is wrong, and the same again would go wrong too.
         unreadable_from: The first frame of the archive that can't be read from its source, with `problem`; else None.
     """
 
@@ -43,6 +44,7 @@ class PartReport:
     n_found: int = 0
     cpu_seconds: float = 0.0
     problem: str = ""
+    of_source: bool = False
     unreadable_from: int | None = None
 
 
@@ -60,22 +62,32 @@ def write_part(part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify:
     """
     digests: list[int] = []
     n_verified = n_found = 0
-    problem, unreadable_from = "", None
+    problem, of_source, unreadable_from = "", False, None
     began = time.thread_time()
+    at_once = _frames_at_once(part.source, frames_per_chunk)
+
+    def read(start: int, stop: int, out: npt.NDArray[Any]) -> None:
+        part.source.read(start - part.start, stop - part.start, out)
+        digests.extend(_digests_of(out))
+
     try:
         for start, stop in _blocks(part, frames_per_chunk):
-            if go_on and (values := _found(part, writer, start, stop)) is not None:
+            if go_on and (found := _found(part, writer, start, stop)) is not None:
                 n_found += stop - start
+                digests += found
             else:
-                values = _buffer((stop - start, *part.source.frame_shape), part.source.dtype)
-                part.source.read(start - part.start, stop - part.start, values)
-                writer.write(part.kind, start, values)
-                n_verified += _verified(part, writer, frames_per_chunk, verify, start, values)
-            digests += [xxhash.xxh3_64_intdigest(frame) for frame in values]
+                writer.write_as_read(part.kind, start, stop, read, at_once or stop - start)
+                n_verified += _verified(part, writer, frames_per_chunk, verify, start, digests[start - part.start :])
     except UnreadableFrameError as error:
         problem, unreadable_from = error.why, part.start + error.index
     except (ArchiveError, SourceError) as error:
-        problem = str(error)
+        problem, of_source = str(error), isinstance(error, SourceError)
+    except MemoryError:
+        of_source = True
+        problem = (
+            f"chunks of {frames_per_chunk} frames of {part.source.path} take more than this machine can hold: make "
+            "them smaller with --frames-per-chunk"
+        )
     return PartReport(
         part.kind,
         part.start,
@@ -85,8 +97,25 @@ def write_part(part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify:
         n_found,
         time.thread_time() - began,
         problem,
+        of_source,
         unreadable_from,
     )
+
+
+def _digests_of(frames: npt.NDArray[Any]) -> list[int]:
+    return [xxhash.xxh3_64_intdigest(frame) for frame in frames]
+
+
+def _frames_at_once(source: FrameSource, frames_per_chunk: int) -> int:
+    """How many frames are read and looked at in one go: as many as fit into a core's own cache; 0 for a whole block.
+
+    On an AMD EPYC (512 KiB of cache a core) reading, digest, checksum and writing of 400×400 uint16 took a fifth less
+    CPU time by single frames than by chunks of 6.4 MB.
+    """
+    if source.frames_together > 1:
+        return 0
+    y, x = source.frame_shape
+    return min(frames_per_chunk, max(1, _CACHE_BYTES // (y * x * source.dtype.itemsize)))
 
 
 def _blocks(part: Part, frames_per_chunk: int) -> Iterator[tuple[int, int]]:
@@ -98,9 +127,9 @@ def _blocks(part: Part, frames_per_chunk: int) -> Iterator[tuple[int, int]]:
 
 
 def _verified(
-    part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify: Verify, start: int, written: npt.NDArray[Any]
+    part: Part, writer: ArchiveWriter, frames_per_chunk: int, verify: Verify, start: int, written: list[int]
 ) -> int:
-    """Read chunks back and compare; return how many.
+    """Read chunks back, and compare the digests of their frames with those that were written; return how many.
 
     Raises:
         ArchiveError: One is not what was written.
@@ -111,8 +140,7 @@ def _verified(
         if verify == "none" or (verify == "sample" and first // frames_per_chunk % _SAMPLED):
             continue
         expected = written[at : at + frames_per_chunk]
-        stored = writer.read_back(part.kind, first, first + len(expected))
-        if not np.array_equal(stored, expected):
+        if _digests_of(writer.read_back(part.kind, first, first + len(expected))) != expected:
             raise ArchiveError(
                 f"{Path(writer.path) / part.kind} does not hold what was written: frames {first} to "
                 f"{first + len(expected) - 1} read back differ, so look after the disk, and write it elsewhere"
@@ -121,26 +149,9 @@ def _verified(
     return n
 
 
-def _found(part: Part, writer: ArchiveWriter, start: int, stop: int) -> npt.NDArray[Any] | None:
-    """What an earlier run has written of frames `start` to `stop`, or None if it is not there, or not whole."""
+def _found(part: Part, writer: ArchiveWriter, start: int, stop: int) -> list[int] | None:
+    """Digests of what an earlier run has written of frames `start` to `stop`; None if it is not there, or not whole."""
     try:
-        return writer.read_back(part.kind, start, stop)
+        return _digests_of(writer.read_back(part.kind, start, stop))
     except ArchiveError:
         return None
-
-
-class _Buffer(threading.local):
-    """One thread's frames, kept from part to part: fresh memory costs more in page faults than copying does."""
-
-    def __init__(self) -> None:
-        self.memory = np.empty(0, np.uint8)
-
-
-_kept = _Buffer()
-
-
-def _buffer(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    nbytes = int(np.prod(shape)) * dtype.itemsize
-    if _kept.memory.size < nbytes:
-        _kept.memory = np.empty(nbytes, np.uint8)
-    return _kept.memory[:nbytes].view(dtype).reshape(shape)

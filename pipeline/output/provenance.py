@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import socket
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -14,6 +15,7 @@ def history_line(command: str) -> str:
     return f"{datetime.now(UTC).isoformat(timespec='seconds')}: {command}"
 
 
+@cache
 def versions() -> str:
     """photonflow, Python, and the libraries that decide what is computed and written."""
     names = ("photonflow", "numpy", "numba", "zarr", "dask", "distributed")

@@ -11,8 +11,8 @@ from typing import Any
 
 from cluster_store import FrameStatus
 from pipeline.batches.reports import BatchCount
+from pipeline.batches.run_record import RunProgress
 from pipeline.batches.stage_totals import StageTotals
-from pipeline.batches.submission import RunProgress
 from pipeline.ceilings.kept import kept_ceilings
 from pipeline.ceilings.of_stages import RunCeilings, all_here
 from pipeline.ceilings.subject import Subject
@@ -48,7 +48,8 @@ def ceilings_of(prepared: PreparedRun, workers: Workers) -> RunCeilings:
     """What the stages of a run are compared with: what was measured on this machine, if the workers are on it."""
     subject = Subject(prepared.archive, prepared.layout, prepared.out, prepared.options.parameters, prepared.pixel_mask)
     measured = kept_ceilings() if all_here(workers) else None
-    return RunCeilings(measured, subject, _threads(workers), max(1, BLOCK_BYTES // prepared.archive.frame_nbytes))
+    block_frames = max(1, BLOCK_BYTES // prepared.archive.frame_nbytes)
+    return RunCeilings(measured, subject, _threads(workers), block_frames, on_gpus=prepared.backend == "cuda")
 
 
 def with_tallest(on_progress: Callable[[RunProgress], None], ceilings: RunCeilings) -> Callable[[RunProgress], None]:

@@ -102,7 +102,7 @@ def _folder(what: str, name: str) -> Check:
 
 def _local(config: ClusterConfig) -> Iterator[tuple[str, str, bool]]:
     there_is = memory_there_is()
-    threads = config.n_workers * config.threads
+    threads = config.n_workers * config.threads_a_worker
     yield "cores", f"{threads} wanted, {CPU_COUNT} there", True
     if config.memory_limit != "auto":
         wanted = config.n_workers * int(parse_bytes(config.memory_limit))

@@ -15,6 +15,7 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from distributed import Security
 
+from gpu.settings import GpuSettings
 from pipeline.workers.cluster_sections import AdaptiveBounds, KubernetesPods, SlurmJobs, SshHosts, require_positive
 from pipeline.workers.config_fields import take
 from pipeline.workers.encryption import Tls
@@ -52,7 +53,7 @@ class ClusterConfig:
             ``slurm``: jobs. ``ssh``: processes on other machines. ``kubernetes``: pods. ``existing``: the workers of
             a running scheduler.
         workers: Worker processes to start; None is one a CPU core (``local-cpu``), one a host (``ssh``), or 1.
-        threads: Threads a worker, each with a batch of its own.
+        threads: Threads a worker, each with a batch of its own, and on a GPU with a stream; None is 1, or 3 with a GPU.
         memory_limit: Memory a worker may use, as Dask writes it (``"4 GiB"``); ``"auto"`` is an even share of its
             machine, and can't be had with ``slurm`` and ``kubernetes``, which are asked for so much.
         gpus: Workers to start that have one GPU each, instead of ``workers``; with ``local-gpu`` None is all GPUs.
@@ -78,7 +79,7 @@ class ClusterConfig:
 
     kind: Kind = "local-cpu"
     workers: int | None = None
-    threads: int = 1
+    threads: int | None = None
     memory_limit: str = "auto"
     gpus: int | None = None
     scheduler: str | None = None
@@ -100,8 +101,7 @@ class ClusterConfig:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind {self.kind!r} is none of {', '.join(KINDS)}")
-        require_positive("threads", self.threads)
-        for key, value in (("workers", self.workers), ("gpus", self.gpus)):
+        for key, value in (("workers", self.workers), ("threads", self.threads), ("gpus", self.gpus)):
             if value is not None:
                 require_positive(key, value)
         try:
@@ -185,6 +185,12 @@ class ClusterConfig:
     def is_local(self) -> bool:
         """Whether the workers are processes on this machine, started here."""
         return self.kind in ("local-cpu", "local-gpu")
+
+    @property
+    def threads_a_worker(self) -> int:
+        """Batches at work at once on each worker that is started."""
+        has_gpu = self.kind == "local-gpu" or self.gpus is not None
+        return self.threads or (GpuSettings().n_streams if has_gpu else 1)
 
     @property
     def security(self) -> Security | None:

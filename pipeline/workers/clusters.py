@@ -13,10 +13,12 @@ from distributed import Client, LocalCluster, Security
 from distributed.deploy.cluster import Cluster
 from distributed.utils import get_ip_interface
 
+from gpu.visible import VisibleGpu
 from pipeline.errors import ClusterUnavailableError
 from pipeline.workers.cluster_config import ClusterConfig
 from pipeline.workers.encryption import ExposedWarning, exposures
 from pipeline.workers.gpu_requests import require_gpu_workers
+from pipeline.workers.gpu_workers import gpu_cluster
 from pipeline.workers.held_interrupts import interrupts_held_back
 from pipeline.workers.kubernetes_pods import kubernetes_cluster
 from pipeline.workers.patient_nanny import PatientNanny
@@ -43,7 +45,6 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         # A worker that has just been started imports the script that starts it, and came here again.
         raise SystemExit(1)
-    require_gpu_workers(config)
     with _started(config) as cluster, Client(cluster, set_as_default=False) as client:
         yield client
 
@@ -64,7 +65,8 @@ def _started(config: ClusterConfig) -> Iterator[Cluster]:
         with ssh_cluster(config, security) as cluster:
             yield cluster
     else:
-        with _local_cluster(config, security) as cluster:
+        gpus = require_gpu_workers(config)
+        with _local_cluster(config, gpus, security) as cluster:
             yield cluster
 
 
@@ -78,25 +80,11 @@ def listening_host(config: ClusterConfig) -> str:
 
 
 @contextmanager
-def _local_cluster(config: ClusterConfig, security: Security | None) -> Iterator[Cluster]:
+def _local_cluster(config: ClusterConfig, gpus: tuple[VisibleGpu, ...], security: Security | None) -> Iterator[Cluster]:
     environment = {"distributed.nanny.pre-spawn-environ": config.worker_environment}
     try:
         with interrupts_held_back(), dask.config.set(environment):
-            cluster = LocalCluster(
-                n_workers=config.n_workers,
-                threads_per_worker=config.threads,
-                processes=True,
-                worker_class=PatientNanny,
-                host=None if config.host is None and config.interface is not None else listening_host(config),
-                interface=config.interface,
-                local_directory=config.local_directory,
-                security=security,
-                memory_limit=config.memory_limit,
-                dashboard_address=config.dashboard_address or "127.0.0.1:0",
-                scheduler_kwargs={"dashboard": config.dashboard_address is not None},
-                # What fails on a worker reaches the client as an exception; the log would say it with tracebacks.
-                silence_logs=logging.CRITICAL,
-            )
+            cluster = _of_gpus(config, gpus, security) if gpus else _of_cores(config, security)
     except RuntimeError as error:
         raise ClusterUnavailableError(
             f"{config.n_workers} worker{'s' * (config.n_workers != 1)} could not be started on this machine; in a "
@@ -107,6 +95,49 @@ def _local_cluster(config: ClusterConfig, security: Security | None) -> Iterator
         if config.adaptive is not None:
             cluster.adapt(minimum=config.adaptive.minimum, maximum=config.adaptive.maximum)
         yield cluster
+
+
+def _of_cores(config: ClusterConfig, security: Security | None) -> Cluster:
+    return LocalCluster(
+        n_workers=config.n_workers,
+        threads_per_worker=config.threads_a_worker,
+        processes=True,
+        worker_class=PatientNanny,
+        host=None if config.host is None and config.interface is not None else listening_host(config),
+        interface=config.interface,
+        local_directory=config.local_directory,
+        security=security,
+        memory_limit=config.memory_limit,
+        dashboard_address=config.dashboard_address or "127.0.0.1:0",
+        scheduler_kwargs={"dashboard": config.dashboard_address is not None},
+        # What fails on a worker reaches the client as an exception; the log would say it with tracebacks.
+        silence_logs=logging.CRITICAL,
+    )
+
+
+def _of_gpus(config: ClusterConfig, gpus: tuple[VisibleGpu, ...], security: Security | None) -> Cluster:
+    where = {
+        "host": None if config.host is None and config.interface is not None else listening_host(config),
+        "interface": config.interface,
+    }
+    return gpu_cluster(
+        gpus,
+        streams=config.threads_a_worker,
+        scheduler_options={
+            **where,
+            "port": 0,
+            "dashboard": config.dashboard_address is not None,
+            "dashboard_address": config.dashboard_address or "127.0.0.1:0",
+        },
+        worker_options={
+            **where,
+            "local_directory": config.local_directory,
+            "memory_limit": config.memory_limit,
+            "dashboard": False,
+        },
+        security=security,
+        silence_logs=logging.CRITICAL,
+    )
 
 
 def count_workers(client: Client) -> int:

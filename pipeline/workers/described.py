@@ -13,14 +13,16 @@ def describe(config: ClusterConfig) -> dict[str, Any]:
     """The configuration for a program: what was chosen, without what doesn't apply."""
     if config.kind == "existing":
         return {"kind": config.kind, "scheduler": config.scheduler}
-    return {"kind": config.kind, "workers": config.n_workers, "threads": config.threads}
+    if config.kind == "local-gpu":
+        return {"kind": config.kind, "gpus": config.n_workers, "streams": config.threads_a_worker}
+    return {"kind": config.kind, "workers": config.n_workers, "threads": config.threads_a_worker}
 
 
 def description(config: ClusterConfig) -> list[tuple[str, str]]:
     """What would be started, a name and a value in words each."""
     if config.kind == "existing":
         return [("kind", config.kind), ("scheduler", config.scheduler or "")]
-    threads = f"{config.threads} thread{'s' * (config.threads != 1)}"
+    threads = f"{config.threads_a_worker} thread{'s' * (config.threads_a_worker != 1)}"
     memory = "a share of the memory" if config.memory_limit == "auto" else config.memory_limit
     gpu = ", 1 GPU" * (config.gpus is not None or config.kind == "local-gpu")
     number = f"{config.n_workers}"

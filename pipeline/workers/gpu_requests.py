@@ -1,20 +1,22 @@
-"""Whether workers with GPUs can be started."""
+"""Whether workers with GPUs of this machine can be started."""
 
 from __future__ import annotations
 
+from gpu.availability import NoGpuError, enough_gpus
+from gpu.visible import VisibleGpu
 from pipeline.errors import ClusterUnavailableError
 from pipeline.workers.cluster_config import ClusterConfig
 
 
-def require_gpu_workers(config: ClusterConfig) -> None:
-    """Refuse a configuration that asks for GPUs where there is no finder that uses them.
+def require_gpu_workers(config: ClusterConfig) -> tuple[VisibleGpu, ...]:
+    """The GPUs of this machine that a configuration asks for; none where it asks for none.
 
     Raises:
-        ClusterUnavailableError: It does.
+        ClusterUnavailableError: There are not so many that can be used, and why.
     """
-    if config.gpus is not None or config.kind == "local-gpu":
-        wanted = f"gpus: {config.gpus}" if config.gpus is not None else "kind: local-gpu"
-        raise ClusterUnavailableError(
-            f"the cluster configuration says {wanted}, and this version of photonflow finds clusters on CPUs only: "
-            "give workers: and another kind"
-        )
+    if config.kind != "local-gpu":
+        return ()
+    try:
+        return enough_gpus(config.gpus)
+    except NoGpuError as error:
+        raise ClusterUnavailableError(str(error)) from error

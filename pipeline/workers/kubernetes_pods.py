@@ -114,7 +114,7 @@ def _worker(config: ClusterConfig) -> dict[str, Any]:
     memory = f"{math.ceil((limit + NANNY_BYTES) / 2**20)}Mi"
     # Kubernetes has no other way to say "one GPU" than as a limit.
     gpu = {"nvidia.com/gpu": "1"} if config.gpus is not None else {}
-    options = ["--nthreads", str(config.threads), "--memory-limit", str(limit)]
+    options = ["--nthreads", str(config.threads_a_worker), "--memory-limit", str(limit)]
     if config.local_directory is not None:
         options += ["--local-directory", config.local_directory]
     return {
@@ -122,7 +122,10 @@ def _worker(config: ClusterConfig) -> dict[str, Any]:
         "image": pods.image,
         "args": ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--death-timeout", "60", *options],
         "env": [{"name": name, "value": value} for name, value in config.worker_environment.items()],
-        "resources": {"requests": {"cpu": str(config.threads), "memory": memory}, "limits": {"memory": memory, **gpu}},
+        "resources": {
+            "requests": {"cpu": str(config.threads_a_worker), "memory": memory},
+            "limits": {"memory": memory, **gpu},
+        },
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dask.utils import parse_bytes
-from distributed import Security
+from distributed import Security, Status
 from distributed.deploy.spec import SpecCluster
 
 from pipeline.errors import ClusterUnavailableError
@@ -42,12 +43,14 @@ def slurm_cluster(config: ClusterConfig, security: Security | None) -> Iterator[
     Raises:
         ClusterUnavailableError: dask-jobqueue or Slurm's commands are not here, or Slurm refuses the jobs.
     """
-    library = _dask_jobqueue()
+    library = dask_jobqueue()
     for command in COMMANDS:
         if shutil.which(command) is None:
             raise ClusterUnavailableError(
                 f"Slurm's command {command} is not on the PATH here: run this on a login node"
             )
+    from pipeline.workers.slurm_job import RefusableJob
+
     assert config.slurm is not None
     folder = Path(config.slurm.shared_directory).absolute()
     try:
@@ -63,6 +66,7 @@ def slurm_cluster(config: ClusterConfig, security: Security | None) -> Iterator[
     try:
         with interrupts_held_back():
             cluster = library.SLURMCluster(
+                job_cls=RefusableJob,
                 security=security,
                 shared_temp_directory=str(folder),
                 scheduler_options=options,
@@ -87,7 +91,7 @@ def job_options(config: ClusterConfig) -> dict[str, Any]:
     jobs = config.slurm
     assert jobs is not None
     worker_bytes = int(parse_bytes(config.memory_limit))
-    cores = config.threads * jobs.workers_per_job
+    cores = config.threads_a_worker * jobs.workers_per_job
     # Workers do not all leave at once, and none later than it should.
     stagger = jobs.seconds_of_work / 10
     environment = [f"export {name}={shlex.quote(value)}" for name, value in config.worker_environment.items()]
@@ -120,7 +124,7 @@ def job_script(config: ClusterConfig) -> str:
     Raises:
         ClusterUnavailableError: dask-jobqueue is not here.
     """
-    job = _dask_jobqueue().slurm.SLURMJob("tcp://scheduler:8786", name="photonflow-0", **job_options(config))
+    job = dask_jobqueue().slurm.SLURMJob("tcp://scheduler:8786", name="photonflow-0", **job_options(config))
     return str(job.job_script())
 
 
@@ -157,12 +161,12 @@ class JobWatch:
         self._stopped = threading.Event()
         self._fruitless = 0
         self._with_worker: set[str] = set()
-        self._trouble: str | None = None
+        self._last = ""
         self._thread = threading.Thread(target=self._watch, daemon=True, name="photonflow-slurm-jobs")
 
     def trouble(self) -> str | None:
-        """Why no further job is started, in a sentence; None while all is well."""
-        return self._trouble
+        """What is wrong if no worker comes although jobs are submitted again and again; None while all is well."""
+        return self._last if self._fruitless >= FRUITLESS_JOBS else None
 
     def start(self) -> None:
         """Begin to watch."""
@@ -175,69 +179,68 @@ class JobWatch:
             self._thread.join()
 
     def _watch(self) -> None:
-        while not self._stopped.wait(SECONDS_BETWEEN_LOOKS):
+        # Jobs that come to nothing are submitted ever more seldom, up to one try a minute.
+        while not self._stopped.wait(SECONDS_BETWEEN_LOOKS * min(1 + self._fruitless // FRUITLESS_JOBS, 12)):
             try:
                 self._cluster.sync(self._look)
             except Exception as error:
                 # Slurm may be restarted under a run: it is asked again.
                 logger.info("replacing Slurm jobs: %s: %s", type(error).__name__, error)
-            if self._trouble is not None:
-                return
 
     async def _look(self) -> None:
         """In the thread of the cluster's event loop, which alone may touch its lists."""
-        import asyncio
-
         cluster = self._cluster
         here = {str(worker["name"]) for worker in cluster.scheduler_info["workers"].values()}
         waiting = {}
         for name, job in cluster.workers.items():
             names = [f"{name}{suffix}" for suffix in cluster.worker_spec.get(name, {}).get("group", [""])]
             if here.isdisjoint(names):
-                waiting[name] = str(job.job_id)
-            elif job.job_id is not None:
+                waiting[name] = job
+            else:
                 self._with_worker.add(str(job.job_id))
                 self._fruitless = 0
         if waiting:
             queued = await asyncio.to_thread(jobs_in_queue)
-            for name, job_id in waiting.items():
-                if job_id not in queued and name in cluster.workers:
-                    self._take_off(name, job_id)
-        if self._trouble is None and set(cluster.worker_spec) - set(cluster.workers):
+            for name, job in waiting.items():
+                if str(job.job_id) not in queued and cluster.workers.get(name) is job:
+                    self._take_off(name, job)
+        if set(cluster.worker_spec) - set(cluster.workers):
             await cluster._correct_state()
 
-    def _take_off(self, name: str, job_id: str) -> None:
+    def _take_off(self, name: str, job: Any) -> None:
         del self._cluster.workers[name]
+        job.status = Status.closed
         if getattr(self._cluster, "_adaptive", None) is not None:
             # Dask asks for as many as there is work for; what is still planned it would take for coming.
             self._cluster.worker_spec.pop(name, None)
-        if job_id in self._with_worker:
-            logger.info("Slurm job %s has ended: another takes its place", job_id)
+        if job.refusal is None and str(job.job_id) in self._with_worker:
+            logger.info("Slurm job %s has ended: another takes its place", job.job_id)
             return
         self._fruitless += 1
-        logger.info("Slurm job %s ended before its worker came", job_id)
-        if self._fruitless >= FRUITLESS_JOBS:
-            log = self._logs / f"photonflow-{job_id}.err"
-            self._trouble = (
-                f"{self._fruitless} Slurm jobs in a row ended before their worker came, the last one {job_id}: see its "
-                f"log {log}{_last_words(log)}"
+        if job.refusal is not None:
+            self._last = refused(job.refusal)
+        else:
+            log = self._logs / f"photonflow-{job.job_id}.err"
+            self._last = (
+                f"Slurm jobs end before their worker has come, the last one {job.job_id}: see its log "
+                f"{log}{_last_words(log)}"
             )
+        logger.info(self._last)
+
+
+def refused(said: str) -> str:
+    """That Slurm does not take the job, in a sentence."""
+    return f"Slurm refuses the job: {said}; `photonflow cluster check` shows what is asked for"
 
 
 def _submit_first(cluster: Any, config: ClusterConfig) -> None:
-    """Submit the first jobs, and hear what Slurm says to it: Dask itself would only log that."""
-    per_job = config.slurm.workers_per_job if config.slurm is not None else 1
-    cluster.scale(jobs=math.ceil(config.n_workers / per_job))
-    try:
-        cluster.sync(cluster._correct_state)
-    except (RuntimeError, OSError, ValueError) as error:
-        said = str(error).partition("stderr:\n")[2] or str(error)
-        # What failed has no job to be cancelled.
-        cluster.worker_spec.clear()
-        cluster._created.clear()
-        raise ClusterUnavailableError(
-            f"Slurm refuses the job: {' '.join(said.split())}; `photonflow cluster check` tells what it was asked for"
-        ) from error
+    """Submit the first jobs, and hear at once if Slurm refuses them."""
+    assert config.slurm is not None
+    cluster.scale(jobs=math.ceil(config.n_workers / config.slurm.workers_per_job))
+    cluster.sync(cluster._correct_state)
+    refusals = [job.refusal for job in cluster.workers.values() if job.refusal is not None]
+    if refusals:
+        raise ClusterUnavailableError(refused(refusals[0]))
     if config.adaptive is not None:
         cluster.adapt(minimum=config.adaptive.minimum, maximum=config.adaptive.maximum)
 
@@ -251,12 +254,17 @@ def _last_words(log: Path) -> str:
     return f" ({last[0]})" if last else ""
 
 
-def _dask_jobqueue() -> Any:
+def dask_jobqueue() -> Any:
+    """The library.
+
+    Raises:
+        ClusterUnavailableError: It is not here.
+    """
     try:
-        import dask_jobqueue
+        import dask_jobqueue as library
         import dask_jobqueue.slurm
     except ImportError as error:
         raise ClusterUnavailableError(
             f"kind 'slurm' needs dask-jobqueue: pip install 'photonflow[slurm]' ({error})"
         ) from error
-    return dask_jobqueue
+    return library

@@ -91,7 +91,11 @@ def require_asyncssh() -> None:
 
 
 def _worker_options(config: ClusterConfig) -> dict[str, Any]:
-    options: dict[str, Any] = {"nthreads": config.threads, "memory_limit": config.memory_limit, "death_timeout": "60s"}
+    options: dict[str, Any] = {
+        "nthreads": config.threads_a_worker,
+        "memory_limit": config.memory_limit,
+        "death_timeout": "60s",
+    }
     optional = {"interface": config.interface, "local_directory": config.local_directory}
     return options | {name: value for name, value in optional.items() if value is not None} | _certificates(config)
 
@@ -102,7 +106,8 @@ def _scheduler_options(config: ClusterConfig) -> dict[str, Any]:
         "dashboard": config.dashboard_address is not None,
         "dashboard_address": config.dashboard_address or "127.0.0.1:0",
     }
-    optional = {"interface": config.interface, "host": config.host}
+    # An address says more than an interface, and Dask takes one of them.
+    optional = {"interface": config.interface if config.host is None else None, "host": config.host}
     return options | {name: value for name, value in optional.items() if value is not None} | _certificates(config)
 
 

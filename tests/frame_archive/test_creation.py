@@ -68,6 +68,40 @@ def test_processes_write_their_own_chunks_side_by_side(tmp_path, frames, written
     assert tree(tmp_path / "a.zarr") == tree(tmp_path / "b.zarr")
 
 
+@pytest.mark.parametrize("compression", ["lz4", "none"])
+@pytest.mark.parametrize("rows_at_once", [1, 7, 20, 50])
+def test_what_is_written_as_it_is_read_is_what_is_written_at_once(tmp_path, frames, compression, rows_at_once):
+    def read(start, stop, out):
+        asked.append((start, stop))
+        out[...] = frames[start:stop]
+
+    asked: list[tuple[int, int]] = []
+    for name in ("a.zarr", "b.zarr"):
+        create_archive(tmp_path / name, frames.shape, frames.dtype, compression=compression)
+    ArchiveWriter.open(tmp_path / "a.zarr").write_frames(0, frames)
+    writer = ArchiveWriter.open(tmp_path / "b.zarr")
+    for start, stop in ((20, 50), (0, 20)):
+        writer.write_as_read("frames", start, stop, read, rows_at_once)
+    assert tree(tmp_path / "a.zarr") == tree(tmp_path / "b.zarr")
+    assert sum(stop - start for start, stop in asked) == 50
+    assert max(stop - start for start, stop in asked) <= rows_at_once
+
+
+@pytest.mark.parametrize("compression", ["lz4", "none"])
+def test_a_chunk_whose_reading_fails_in_the_middle_is_not_there_nor_half_of_it(tmp_path, frames, compression):
+    def read(start, stop, out):
+        if start >= 25:
+            raise ValueError(f"frame {start} cannot be read")
+        out[...] = frames[start:stop]
+
+    writer = create_archive(tmp_path / "a.zarr", frames.shape, frames.dtype, compression=compression)
+    writer.write_as_read("frames", 0, 20, read, 3)
+    with pytest.raises(ValueError, match="frame 26 cannot be read"):
+        writer.write_as_read("frames", 20, 40, read, 3)
+    assert [file.name for file in (tmp_path / "a.zarr" / "frames" / "c").rglob("*") if file.is_file()] == ["0"]
+    np.testing.assert_array_equal(writer.read_back("frames", 0, 20), frames[:20])
+
+
 def test_values_that_would_share_a_chunk_or_do_not_fit_are_refused(tmp_path, frames):
     writer = create_archive(tmp_path / "a.zarr", frames.shape, frames.dtype)
     for start, part in [(10, frames[:20]), (0, frames[:10]), (40, frames[:20]), (0, frames[:20, :5])]:

@@ -172,8 +172,20 @@ def test_values_that_fit_are_stored_in_the_type_that_is_asked_for(source, read, 
 @pytest.mark.parametrize("value", [0.5, np.nan, np.inf, -1.0, 65536.0])
 def test_what_is_no_integer_of_the_type_is_an_error(tmp_path, read, value):
     np.save(tmp_path / "a.npy", np.array([[[1.0, value]]]))
-    with pytest.raises(SourceError, match="which is no uint16"):
+    with pytest.raises(SourceError, match="which is no uint16") as error:
         read(gather([open_source(tmp_path / "a.npy")], "uint16").frames)
+    # No other type would hold what is no whole number.
+    assert ("choose a type" in str(error.value)) == (value in (-1.0, 65536.0, np.inf))
+
+
+def test_a_file_that_is_named_again_is_told_and_data_files_of_one_master_are_not(tmp_path):
+    for name in ("a.npy", "b.npy"):
+        (tmp_path / name).touch()
+    again: list[Path] = []
+    addresses = [str(tmp_path / "b.npy"), str(tmp_path / "*.npy"), str(tmp_path / "a.npy::x")]
+    meant = files_meant(addresses, again.append)
+    assert [(path.name, name) for path, name in meant] == [("b.npy", None), ("a.npy", None), ("a.npy", "x")]
+    assert again == [tmp_path / "b.npy"]
 
 
 def test_a_piece_of_a_long_series_takes_only_its_own_sources(source, read):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
+from numpy.lib import format as npy_format
 
 from frame_formats import SourceError, open_source
 
@@ -78,6 +82,20 @@ def test_what_is_no_file_of_frames_is_said_in_a_sentence(tmp_path, content, word
         open_source(path)
     assert words in str(error.value)
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_an_npz_file_that_claims_more_frames_than_it_holds_gives_those_that_are_there(
+    tmp_path, frames, read, compression
+):
+    header = io.BytesIO()
+    npy_format.write_array_header_1_0(header, {"descr": "<u2", "fortran_order": False, "shape": (10**9, 12, 10)})
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", compression) as file:
+        file.writestr("frames.npy", header.getvalue() + frames.tobytes()[:-7])
+    opened = open_source(tmp_path / "a.npz")
+    np.testing.assert_array_equal(read(opened.frames), frames[:6])
+    assert opened.facts.ended_early == f"{tmp_path}/a.npz::frames is cut short: 6 of its 1,000,000,000 frames are there"
+    assert opened.facts.n_lost == 10**9 - 6
 
 
 def test_a_damaged_packed_array_is_an_error_as_a_whole(tmp_path, frames, read):

@@ -79,6 +79,20 @@ def test_a_page_that_cannot_be_unpacked_is_named(tmp_path, frames, read):
     assert error.value.index < 3  # Among the frames of the piece that was asked.
 
 
+def test_a_packing_that_takes_another_library_is_told_before_a_page_is_read(tmp_path, frames):
+    if "lzw_decode" in dir(tifffile.tifffile.imagecodecs):
+        pytest.skip("imagecodecs is installed: it unpacks this")
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, frames, metadata=None)
+    with tifffile.TiffFile(path, mode="r+") as file:
+        for page in file.pages:
+            page.tags["Compression"].overwrite(5)
+    with pytest.raises(
+        SourceError, match=r"a\.tif is packed with LZW, which needs imagecodecs: pip install imagecodecs"
+    ):
+        open_source(path)
+
+
 def test_what_a_tiff_file_says_of_itself_is_kept(tmp_path, frames):
     tifffile.imwrite(tmp_path / "a.tif", frames, description="run 7", software="camera 1.2", metadata=None)
     header = open_source(tmp_path / "a.tif").facts.header

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from emulation.compiling import CpuCompiler, compiler
 from emulation.device import EmulatedDevice
@@ -17,3 +20,10 @@ def cpu_compiler(tmp_path_factory):
 @pytest.fixture
 def device(cpu_compiler):
     return EmulatedDevice(cpu_compiler)
+
+
+@pytest.fixture
+def emulation_environment():
+    """Variables for a process that uses the emulated device."""
+    root = Path(__file__).parents[2]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (root, root / "io", root / "tests" / "gpu")))}

@@ -51,7 +51,7 @@ def test_a_missing_driver_is_told(ask):
     assert ask("all", LD_LIBRARY_PATH="") == (
         "no: there is no NVIDIA driver on this machine (libnvidia-ml.so.1 is not there)"
     )
-    assert ask(1, LD_LIBRARY_PATH="").endswith("; without --gpus the CPU's cores do the work")
+    assert ask(1, LD_LIBRARY_PATH="").endswith("; leave out --gpus to use CPU cores, or say how many with --cpus")
 
 
 def test_a_driver_without_cards_is_told(ask):

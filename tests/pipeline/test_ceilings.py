@@ -15,8 +15,9 @@ from finder import FinderParameters
 from frame_archive import FrameArchive
 from pipeline.ceilings import Ceilings, MeasuredCeiling, Spread, Subject, keep_ceilings, kept_ceilings
 from pipeline.ceilings.crew import Crew, Done
+from pipeline.ceilings.gpu import GPU_CEILINGS
 from pipeline.ceilings.machine import machine
-from pipeline.ceilings.measuring import GPU_CEILINGS, measure_ceilings
+from pipeline.ceilings.measuring import measure_ceilings
 from pipeline.ceilings.storage import StillCachedError, read_rate
 from pipeline.errors import RunError
 

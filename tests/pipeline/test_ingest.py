@@ -11,7 +11,7 @@ import zarr
 
 from frame_archive import ArchiveError, ArchiveWriter, FrameArchive, create_archive
 from frame_formats import SourceError, open_source
-from pipeline.errors import ResumeError
+from pipeline.errors import ResumeError, RunError
 from pipeline.ingest.plan import Part
 from pipeline.ingest.planning import IngestOptions, IngestWarning, plan_ingest
 from pipeline.ingest.run import ingest
@@ -157,6 +157,26 @@ def test_frames_before_one_that_cannot_be_unpacked_are_kept_and_the_archive_ends
     assert zarr.open_array(tmp_path / "a.zarr" / "frame_digest", mode="r").shape == (37,)
 
 
+def test_a_source_of_which_no_frame_can_be_read_says_so_and_is_replaced(make, frames, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        data = file.create_dataset("entry/data/data", data=frames, chunks=(1, *SHAPE), fletcher32=True)
+        at = data.id.get_chunk_info(0).byte_offset
+    content = bytearray((tmp_path / "f.h5").read_bytes())
+    content[at] ^= 1
+    (tmp_path / "f.h5").write_bytes(content)
+    with pytest.raises(RunError, match=r"^no frame can be read: frame 0 of .* replace it with --overwrite$"):
+        make(tmp_path / "f.h5")
+    make(saved(tmp_path / "f.npy", frames), overwrite=True)
+    np.testing.assert_array_equal(FrameArchive.open(tmp_path / "a.zarr").frames[:], frames)
+
+
+def test_a_file_that_is_named_twice_is_taken_once_and_told(make, frames, tmp_path):
+    path = saved(tmp_path / "f.npy", frames)
+    with pytest.warns(IngestWarning, match=r"f\.npy is named more than once, and taken once"):
+        assert make(path, path).n_frames == 53
+
+
 class BrokenOffError(Exception):
     """Ends a run in the middle."""
 
@@ -229,8 +249,10 @@ def test_a_value_that_does_not_fit_ends_the_run_and_leaves_nothing_that_opens(ma
     path = saved(tmp_path / "f.npy", frames.astype(np.int64) + 6000)
     with pytest.raises(SourceError, match=r"holds int64 values"):
         make(path)
-    with pytest.raises(ArchiveError, match=r"f\.npy holds the value \d+ in its frame 0, which is no uint16"):
+    with pytest.raises(ArchiveError, match=r"f\.npy holds the value \d+ in its frame 0, which is no uint16") as error:
         make(path, store_as="uint16")
+    # The same again would end the same.
+    assert str(error.value).endswith("; what was written stays: begin anew with --overwrite")
     with pytest.raises(ArchiveError, match="is unfinished"):
         FrameArchive.open(tmp_path / "a.zarr")
 

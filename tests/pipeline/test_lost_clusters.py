@@ -156,6 +156,33 @@ def until(condition):
         time.sleep(0.02)
 
 
+def test_a_result_that_is_lost_between_being_done_and_being_taken_is_waited_for_anew(processes, make_archive):
+    archive = make_archive()
+    workers = [processes.start_worker("--no-nanny", "--nthreads", "4")]
+    with open_cluster(processes.config) as client:
+        client.wait_for_workers(1)
+
+        def states():
+            return {future.status for future in client.futures.values()}
+
+        def wait_for(holds):
+            while not holds():
+                time.sleep(0.02)
+
+        def on_progress(progress):
+            if progress.batches == 1:
+                # All that was begun is done, and comes at once; taking the first of it, the others are lost.
+                wait_for(lambda: states() == {"finished"})
+            elif progress.batches == 2:
+                end(workers[0], signal.SIGKILL)
+                wait_for(lambda: "finished" not in states())
+                workers.append(processes.start_worker("--no-nanny"))
+
+        result = execute(prepare(RunOptions(archive.path, batch_size=5)), client, on_progress=on_progress)
+        again = execute(prepare(RunOptions(archive.path, batch_size=5, overwrite=True)), client)
+    assert result.digest == again.digest
+
+
 @pytest.mark.parametrize("nanny", ["--nanny", "--no-nanny"])
 def test_a_worker_that_hangs_is_ended_and_its_batch_done_elsewhere(processes, make_archive, nanny):
     archive = make_archive()

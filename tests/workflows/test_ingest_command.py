@@ -9,8 +9,10 @@ import sys
 
 import numpy as np
 import pytest
+from distributed import Client, Event
 
-from frame_archive import FrameArchive
+from frame_archive import ArchiveError, FrameArchive
+from pipeline import ClusterConfig, open_cluster
 
 
 @pytest.fixture
@@ -88,26 +90,46 @@ def test_what_cannot_be_done_is_one_sentence_before_anything_is_written(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_ctrl_c_says_how_to_go_on_and_resume_does(python_m, tmp_path):
-    frames = np.random.default_rng(8).integers(0, 60_000, (64, 256, 256)).astype(np.uint16)
-    for number in range(12):
-        np.save(tmp_path / f"f{number}.npy", frames)
-    arguments = ["ingest", "f*.npy", "a.zarr", "--cpus", "1", "--frames-per-chunk", "1"]
+@pytest.fixture(scope="module")
+def one_worker():
+    """The address of a scheduler of one worker, and the event that its tasks wait for."""
+    with open_cluster(ClusterConfig(workers=1)) as client:
+        yield client.scheduler.address, Event("idle", client)
+
+
+def wait_for(name: str) -> None:
+    Event(name).wait()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_command_that_is_ended_in_the_middle_goes_on_with_resume(one_worker, python_m, frames, tmp_path, how):
+    address, idle = one_worker
+    for number in range(3):
+        np.save(tmp_path / f"f{number}.npy", frames + np.uint16(number))
+    arguments = ["ingest", "f*.npy", "a.zarr", "--scheduler", address, "--frames-per-chunk", "7"]
     command = [sys.executable, "-m", f"workflows.{arguments[0]}", *arguments[1:]]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, cwd=tmp_path, start_new_session=True
-    ) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("writing"):
-                break
-        process.send_signal(signal.SIGINT)
-        rest = process.stderr.read()
-        assert process.wait(timeout=120) == 130
-    assert rest.splitlines()[-1] == "photonflow: interrupted; what is at a.zarr is unfinished; go on with --resume"
+    idle.clear()
+    with Client(address) as client:
+        waits = client.submit(wait_for, "idle", pure=False)
+        with subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, cwd=tmp_path, start_new_session=True
+        ) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if line.startswith("writing"):
+                    break
+            process.send_signal(how)
+            rest = process.stderr.read()
+            assert process.wait(timeout=120) == (130 if how == signal.SIGINT else -how)
+        idle.set()
+        waits.result(timeout=60)
+    if how == signal.SIGINT:
+        said = "photonflow: interrupted; what is at a.zarr is unfinished; go on with --resume"
+        assert rest.splitlines()[-1] == said
     assert "Traceback" not in rest
+    with pytest.raises(ArchiveError, match="is unfinished"):
+        FrameArchive.open(tmp_path / "a.zarr")
     done = python_m(*arguments, "--resume")
     assert done.code == 0, done.stderr
     archive = FrameArchive.open(tmp_path / "a.zarr")
-    assert archive.n_frames == 12 * 64
-    np.testing.assert_array_equal(archive.frames[11 * 64 :], frames)
+    np.testing.assert_array_equal(archive.frames[:], np.concatenate([frames, frames + 1, frames + 2]))

@@ -83,6 +83,9 @@ def test_a_client_that_ends_at_once_leaves_what_resume_goes_on_from(many_batches
         run.wait(timeout=120)
         # Its workers may live a little longer, and write what they have in hand.
         again = process(many_batches, "--out", "killed.zarr", "--resume", "--json")
+        # To the end of the last process of the run: nothing of Dask's or Python's own.
+        said = run.stderr.read()
+    assert not {"Traceback", "resource_tracker"} & set(said.replace(":", " ").split()), said
     assert again.returncode == 0, again.stderr
     assert f"process {run.pid} on " in again.stderr
     summary = json.loads(again.stdout)

@@ -27,26 +27,35 @@ class CpuCompiler:
 
     Args:
         folder: Where they are kept.
-        flags: More flags for the compiler, such as a sanitizer's.
+        sanitizer: What watches the kernels: "address", "thread", or "" for nothing.
+        kernels: Where their sources are.
     """
 
-    def __init__(self, folder: Path, flags: tuple[str, ...] = ()) -> None:
-        self._folder, self._flags = folder, flags
+    def __init__(self, folder: Path, sanitizer: str = "", kernels: Path = KERNELS) -> None:
+        self._folder, self._kernels = folder, kernels
+        self._flags = (f"-fsanitize={sanitizer}",) if sanitizer else ()
+        # ThreadSanitizer is told of fibers by the code that switches between them, and must not watch that itself.
+        self._flags_of_fibers = ("-DWATCH_THREADS",) if sanitizer == "thread" else self._flags
         self._libraries: dict[KernelSource, ctypes.CDLL] = {}
         self._lock = threading.Lock()
 
-    def library(self, source: KernelSource, kernels: Path = KERNELS) -> ctypes.CDLL:
+    def library(self, source: KernelSource) -> ctypes.CDLL:
         """The library with a function `emulate_<kernel>` for each of the source's kernels."""
         with self._lock:
             if source not in self._libraries:
-                self._libraries[source] = ctypes.CDLL(str(self._built(source, kernels)))
+                self._libraries[source] = ctypes.CDLL(str(self._built(source)))
             return self._libraries[source]
 
-    def _built(self, source: KernelSource, kernels: Path) -> Path:
+    def fibers(self) -> Path:
+        """What runs the threads of a block, compiled."""
         fibers = self._folder / "fibers.o"
         if not fibers.exists():
-            self._run("-c", str(HERE / "fibers.cpp"), "-o", str(fibers))
-        name = hashlib.sha256(repr((source, kernels)).encode()).hexdigest()[:16]
+            self._run(*self._flags_of_fibers, "-c", str(HERE / "fibers.cpp"), "-o", str(fibers))
+        return fibers
+
+    def _built(self, source: KernelSource) -> Path:
+        fibers = self.fibers()
+        name = hashlib.sha256(repr(source).encode()).hexdigest()[:16]
         text = "".join(
             [
                 '#include "cuda_on_cpu.h"\n',
@@ -57,12 +66,14 @@ class CpuCompiler:
         )
         unit, library = self._folder / f"{name}.cpp", self._folder / f"{name}.so"
         unit.write_text(text)
-        self._run(f"-I{HERE}", f"-I{kernels}", "-shared", str(unit), str(fibers), "-o", str(library))
+        self._run(
+            *self._flags, f"-I{HERE}", f"-I{self._kernels}", "-shared", str(unit), str(fibers), "-o", str(library)
+        )
         return library
 
     def _run(self, *arguments: str) -> None:
         program = compiler()
         assert program is not None
-        result = subprocess.run([program, *FLAGS, *self._flags, *arguments], capture_output=True, text=True)
+        result = subprocess.run([program, *FLAGS, *arguments], capture_output=True, text=True)
         if result.returncode:
             raise DeviceError(f"the C++ compiler refuses {arguments[-3]}: {result.stderr}")

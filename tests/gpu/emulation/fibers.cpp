@@ -9,11 +9,8 @@
 #include <algorithm>
 #include <vector>
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(WATCH_THREADS)  // By ThreadSanitizer, which watches the kernels and not this file.
 #include <sanitizer/tsan_interface.h>
-#define UNWATCHED __attribute__((no_sanitize("thread")))
-#else
-#define UNWATCHED
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -50,7 +47,7 @@ struct Fiber {
     unsigned long long value;
     const char* what;
     char* stack;
-#if defined(__SANITIZE_THREAD__)
+#if defined(WATCH_THREADS)
     void* watched = nullptr;
 #endif
 };
@@ -68,13 +65,12 @@ unsigned current_number;
 Body body;
 void* arguments;
 char error[200];
-#if defined(__SANITIZE_THREAD__)
+#if defined(WATCH_THREADS)
 void* watched_scheduler;
-// Released and acquired: what happens before a launch's blocks and after them, and at a block's barriers and exchanges,
-// for which each block has places of its own: blocks are in no order with each other.
-char before_launch, after_launch;
-std::vector<char> places;
-char* of_block;
+// Released and acquired: before and after a block, at its barriers and at its warps' exchanges. Blocks are watched as if
+// one came after the other: they have their shared memory at the same place. What they do to each other shows by the
+// orders in which they run.
+char before_block, after_block, at_barrier;
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 const void* scheduler_stack;
@@ -106,18 +102,18 @@ switch_context:
   ret
 .size switch_context,.-switch_context
 )");
-UNWATCHED inline void go(Context& from, Context& to) { switch_context(&from, to); }
+inline void go(Context& from, Context& to) { switch_context(&from, to); }
 #else
 inline void go(Context& from, Context& to) { swapcontext(&from, &to); }
 #endif
 
-UNWATCHED __attribute__((noinline)) void leave()
+__attribute__((noinline)) void leave()
 {
 #if defined(__SANITIZE_ADDRESS__)
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(current->state == ENDED ? nullptr : &fake, scheduler_stack, scheduler_stack_nbytes);
 #endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(WATCH_THREADS)
     __tsan_switch_to_fiber(watched_scheduler, __tsan_switch_to_fiber_no_sync);
 #endif
     go(current->context, scheduler);
@@ -126,24 +122,24 @@ UNWATCHED __attribute__((noinline)) void leave()
 #endif
 }
 
-UNWATCHED void begin()
+void begin()
 {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_stack_nbytes);
 #endif
-#if defined(__SANITIZE_THREAD__)
-    __tsan_acquire(&before_launch);
+#if defined(WATCH_THREADS)
+    __tsan_acquire(&before_block);
 #endif
     body(arguments);
-#if defined(__SANITIZE_THREAD__)
-    __tsan_release(&after_launch);
+#if defined(WATCH_THREADS)
+    __tsan_release(&after_block);
 #endif
     current->state = ENDED;
     leave();
     abort();
 }
 
-UNWATCHED void prepare(Fiber& fiber)
+void prepare(Fiber& fiber)
 {
     fiber.state = READY;
 #if defined(__SANITIZE_ADDRESS__)
@@ -162,13 +158,12 @@ UNWATCHED void prepare(Fiber& fiber)
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, begin, 0);
 #endif
-#if defined(__SANITIZE_THREAD__)
-    // A fiber of its own for each thread of each block: blocks are not in order with each other.
+#if defined(WATCH_THREADS)
     fiber.watched = __tsan_create_fiber(0);
 #endif
 }
 
-UNWATCHED void resume(unsigned number)
+void resume(unsigned number)
 {
     Fiber& fiber = fibers[number];
     current = &fiber;
@@ -179,7 +174,7 @@ UNWATCHED void resume(unsigned number)
     void* fake;
     __sanitizer_start_switch_fiber(&fake, fiber.stack, STACK);
 #endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(WATCH_THREADS)
     __tsan_switch_to_fiber(fiber.watched, __tsan_switch_to_fiber_no_sync);
 #endif
     go(scheduler, fiber.context);
@@ -190,7 +185,7 @@ UNWATCHED void resume(unsigned number)
 
 struct Random {
     unsigned long long state;
-    UNWATCHED unsigned below(unsigned n)
+    unsigned below(unsigned n)
     {
         state ^= state << 13;
         state ^= state >> 7;
@@ -199,7 +194,7 @@ struct Random {
     }
 };
 
-UNWATCHED void arrange(std::vector<unsigned>& numbers, int order, Random& random)
+void arrange(std::vector<unsigned>& numbers, int order, Random& random)
 {
     const unsigned n = (unsigned)numbers.size();
     for (unsigned i = 0; i < n; ++i) numbers[i] = order == 1 ? n - 1 - i : i;
@@ -208,7 +203,7 @@ UNWATCHED void arrange(std::vector<unsigned>& numbers, int order, Random& random
 }
 
 // Lets the lanes go on that all have come; whether any has. What is wrong goes to `error`.
-UNWATCHED bool release_lanes(unsigned first)
+bool release_lanes(unsigned first)
 {
     const unsigned n = std::min((unsigned)fibers.size() - first, LANES);
     unsigned waiting = 0;
@@ -241,16 +236,28 @@ UNWATCHED bool release_lanes(unsigned first)
     return released;
 }
 
-UNWATCHED void run_block(std::vector<unsigned>& numbers, int order, Random& random)
+// Which warps sleep for a while, where the order is at random: the others run ahead of them as far as they may.
+void put_to_sleep(std::vector<bool>& sleeps, int order, Random& random)
+{
+    for (size_t warp = 0; warp < sleeps.size(); ++warp) sleeps[warp] = order == 2 && random.below(2);
+}
+
+void run_block(std::vector<unsigned>& numbers, int order, Random& random)
 {
     const unsigned n = (unsigned)fibers.size();
     for (Fiber& fiber : fibers) prepare(fiber);
+    std::vector<bool> sleeps(warps.size());
+    put_to_sleep(sleeps, order, random);
     unsigned ended = 0;
     while (ended < n) {
         arrange(numbers, order, random);
-        bool moved = false;
+        bool moved = false, sleeping = false;
         for (unsigned number : numbers)
             if (fibers[number].state == READY) {
+                if (sleeps[number / LANES]) {
+                    sleeping = true;
+                    continue;
+                }
                 resume(number);
                 ended += fibers[number].state == ENDED;
                 moved = true;
@@ -260,12 +267,15 @@ UNWATCHED void run_block(std::vector<unsigned>& numbers, int order, Random& rand
             if (error[0]) return;
         }
         if (moved || ended == n) continue;
-        for (const Fiber& fiber : fibers)
-            if (fiber.state != AT_BARRIER) {
-                snprintf(error, sizeof error, "a barrier or a warp's exchange that not all threads come to");
-                return;
-            }
-        for (Fiber& fiber : fibers) fiber.state = READY;
+        if (!sleeping) {
+            for (const Fiber& fiber : fibers)
+                if (fiber.state != AT_BARRIER) {
+                    snprintf(error, sizeof error, "a barrier or a warp's exchange that not all threads come to");
+                    return;
+                }
+            for (Fiber& fiber : fibers) fiber.state = READY;
+        }
+        put_to_sleep(sleeps, order, random);
     }
 }
 
@@ -273,13 +283,13 @@ UNWATCHED void run_block(std::vector<unsigned>& numbers, int order, Random& rand
 
 void barrier()
 {
-#if defined(__SANITIZE_THREAD__)
-    __tsan_release(of_block);
+#if defined(WATCH_THREADS)
+    __tsan_release(&at_barrier);
 #endif
     current->state = AT_BARRIER;
     leave();
-#if defined(__SANITIZE_THREAD__)
-    __tsan_acquire(of_block);
+#if defined(WATCH_THREADS)
+    __tsan_acquire(&at_barrier);
 #endif
 }
 
@@ -289,18 +299,18 @@ const unsigned long long* exchange(unsigned mask, unsigned long long value, cons
     current->mask = mask;
     current->value = value;
     current->what = what;
-#if defined(__SANITIZE_THREAD__)
-    __tsan_release(of_block + 1 + current_number / LANES);
+#if defined(WATCH_THREADS)
+    __tsan_release(&warp);
 #endif
     current->state = IN_WARP;
     leave();
-#if defined(__SANITIZE_THREAD__)
-    __tsan_acquire(of_block + 1 + current_number / LANES);
+#if defined(WATCH_THREADS)
+    __tsan_acquire(&warp);
 #endif
     return warp.values;
 }
 
-UNWATCHED const char* run(const Launch& launch, Body given_body, void* given, char* shared, size_t shared_nbytes)
+const char* run(const Launch& launch, Body given_body, void* given, char* shared, size_t shared_nbytes)
 {
     const unsigned n = launch.block.x * launch.block.y * launch.block.z;
     error[0] = 0;
@@ -322,26 +332,22 @@ UNWATCHED const char* run(const Launch& launch, Body given_body, void* given, ch
     arrange(blocks, launch.order, random);
     here.block_size = launch.block;
     here.grid_size = launch.grid;
-#if defined(__SANITIZE_THREAD__)
+#if defined(WATCH_THREADS)
     watched_scheduler = __tsan_get_current_fiber();
-    __tsan_release(&before_launch);
-    places.assign(blocks.size() * (1 + warps.size()), 0);
 #endif
     for (unsigned block : blocks) {
         here.block = {block % launch.grid.x, block / launch.grid.x % launch.grid.y, block / launch.grid.x / launch.grid.y};
         memset(shared, POISON, shared_nbytes);
-#if defined(__SANITIZE_THREAD__)
-        of_block = &places[block * (1 + warps.size())];
+#if defined(WATCH_THREADS)
+        __tsan_release(&before_block);
 #endif
         run_block(numbers, launch.order, random);
         if (error[0]) return error;
-#if defined(__SANITIZE_THREAD__)
+#if defined(WATCH_THREADS)
         for (Fiber& fiber : fibers) __tsan_destroy_fiber(fiber.watched);
+        __tsan_acquire(&after_block);
 #endif
     }
-#if defined(__SANITIZE_THREAD__)
-    __tsan_acquire(&after_launch);
-#endif
     return nullptr;
 }
 

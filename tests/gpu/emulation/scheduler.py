@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from gpu.device import DeviceError
 
 MOODS = (0.0, 0.5, 1.0)  # How likely it is that work goes on by itself: all as late, or as soon, as it may be.
-MOOD_LASTS = 12
+MOOD_LASTS = 20, 1000  # Operations.
+CHANGES = (0.0, 0.002, 0.05)  # How likely it is that ranks change with an operation.
 
 
 @dataclass
@@ -29,13 +30,18 @@ class Operation:
 
 @dataclass(eq=False)
 class Queue:
-    """A stream's work, in its order."""
+    """A stream's work, in its order.
 
+    Attributes:
+        rank: Those with the highest go first, for a while: others starve meanwhile.
+    """
+
+    rank: float
     operations: deque[Operation] = field(default_factory=deque)
 
 
 class Scheduler:
-    """Runs the heads of queues, one at a time, chosen at random.
+    """Runs the heads of queues, one at a time, in an order that is drawn anew at random times.
 
     Attributes:
         lock: held while anything is queued or run.
@@ -46,12 +52,13 @@ class Scheduler:
         self.lock = threading.RLock()
         self._queues: list[Queue] = []
         self._mood, self._lasts = 0.0, 0
+        self._change = self.random.choice(CHANGES)
         self._failure: Exception | None = None
 
     def queue(self) -> Queue:
         """A new stream's work."""
         with self.lock:
-            self._queues.append(Queue())
+            self._queues.append(Queue(self.random.random()))
             return self._queues[-1]
 
     def add(self, queue: Queue, operation: Operation) -> None:
@@ -59,7 +66,11 @@ class Scheduler:
         with self.lock:
             queue.operations.append(operation)
             if self._lasts == 0:
-                self._mood, self._lasts = self.random.choice(MOODS), self.random.randint(1, MOOD_LASTS)
+                least, most = MOOD_LASTS
+                self._mood, self._lasts = self.random.choice(MOODS), int(least * (most / least) ** self.random.random())
+            if self.random.random() < self._change:
+                for other in self._queues:
+                    other.rank = self.random.random()
             self._lasts -= 1
             while self.random.random() < self._mood and self._step():
                 pass
@@ -81,7 +92,7 @@ class Scheduler:
         ready = [queue for queue in self._queues if queue.operations and queue.operations[0].may_run()]
         if not ready:
             return False
-        queue = self.random.choice(ready)
+        queue = max(ready, key=lambda queue: queue.rank)
         operation = queue.operations.popleft()
         try:
             operation.run()

@@ -1,0 +1,119 @@
+"""What there is to be done of a run, and what its tasks have reported so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pipeline.batches.plan import BatchPlan
+from pipeline.batches.reports import BatchCount, BatchWrite
+from pipeline.batches.stage_totals import StageTotals
+from roofline import StageUse
+from roofline.accounting import StageBar
+
+
+@dataclass(frozen=True)
+class Work:
+    """What there is to be done of a run.
+
+    Args:
+        run_id: The run, as the workers' plugin knows it.
+        plan: All its batches.
+        rows_per_chunk: Rows in a chunk of the dataset.
+        to_find: The batches to be found, in order.
+        kept: What is known of all others, whose rows lie in the dataset already.
+        expected: What was known of some of those to be found: their rows have places that can't change any more.
+        on_bad_batch: ``fail`` stops at the first batch that fails, ``skip`` marks its frames and goes on.
+        chained: Whether each batch starts where the last good one before it ended.
+        cluster_list: Whether clusters are written, and not only counted.
+        window: Batches in flight a worker thread.
+        ahead: Batches in flight a worker beyond those that its threads are at; None: as many as `window` makes them.
+    """
+
+    run_id: str
+    plan: BatchPlan
+    rows_per_chunk: int
+    to_find: Sequence[int]
+    kept: Mapping[int, BatchCount] = field(default_factory=dict)
+    expected: Mapping[int, BatchCount] = field(default_factory=dict)
+    on_bad_batch: Literal["fail", "skip"] = "fail"
+    chained: bool = False
+    cluster_list: bool = True
+    window: int = 2
+    ahead: int | None = None
+
+    def in_flight(self, workers: int, threads: int) -> int:
+        """Batches that may be in flight at once on so many workers with so many threads in all."""
+        if self.chained:
+            return 1
+        if self.ahead is None:
+            return self.window * max(threads, 1)
+        return max(threads + self.ahead * workers, 1)
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run has come: what everything that watches one is told."""
+
+    frames: int
+    frames_total: int
+    clusters: int
+    batches: int
+    offset: float = math.nan
+    """Of the pedestal before the batch that was last found, median over pixels, in noise widths."""
+    uses: tuple[StageUse, ...] = ()
+    """What this run's stages did so far, over all workers."""
+    idle_seconds: float = 0.0
+    """How long workers had to wait for work, in s."""
+    tallest: StageBar | None = None
+    """The stage in which most time went, against its ceiling."""
+
+
+class RunRecord:
+    """What the tasks of a run reported.
+
+    Attributes:
+        counts: Of each batch, once it is known.
+        write_seconds: Of each batch, how long its own rows and the chunks that begin with them took to be written;
+            NaN where nothing was written by this run.
+        write_ended: When that had been done, in s since 1970; NaN likewise.
+        totals: What the stages of this run did.
+        n_clusters: Clusters in all batches known so far.
+    """
+
+    def __init__(self, work: Work) -> None:
+        n = len(work.plan)
+        self.counts: list[BatchCount | None] = [work.kept.get(k) for k in range(n)] if work.kept else [None] * n
+        self.write_seconds = [math.nan] * n
+        self.write_ended = [math.nan] * n
+        self.totals = StageTotals()
+        self.n_clusters = sum(count.n_clusters for count in work.kept.values())
+        self.frames_found = sum(count.batch.n_frames for count in work.kept.values())
+        self.batches_found = len(work.kept)
+
+    def add(self, count: BatchCount) -> None:
+        """Take down what is known of a batch that was found or skipped."""
+        self.counts[count.batch.index] = count
+        self.totals.add_count(count)
+        self.batches_found += 1
+        self.frames_found += count.batch.n_frames
+        self.n_clusters += count.n_clusters
+
+    def add_write(self, write: BatchWrite) -> None:
+        """Take down that rows of a batch were written."""
+        before = self.write_seconds[write.batch]
+        self.write_seconds[write.batch] = write.seconds + (0.0 if math.isnan(before) else before)
+        # `max` of a NaN and a number is whichever comes first.
+        self.write_ended[write.batch] = max(write.ended, self.write_ended[write.batch])
+        self.totals.add_write(write)
+
+    def known(self) -> list[BatchCount]:
+        """What is known of each batch: of all of them, once a run is done."""
+        return [count for count in self.counts if count is not None]
+
+    def progress(self, frames_total: int, offset: float) -> RunProgress:
+        """How far the run has come, with the pedestal's offset before the batch that was last found."""
+        uses, idle = self.totals.uses(), self.totals.idle_seconds
+        return RunProgress(self.frames_found, frames_total, self.n_clusters, self.batches_found, offset, uses, idle)
