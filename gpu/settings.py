@@ -9,7 +9,7 @@ from finder import FinderParameters
 TILE = 32  # Rows and columns of a block's tile, as in kernels/search.cu.
 SHARED_NBYTES_A_PIXEL = 17
 LARGEST_SHARED_NBYTES = 48 << 10  # What a block may declare on any GPU.
-CHUNK_NBYTES = 8 << 20
+CHUNK_NBYTES = 16 << 20
 LARGEST_CHUNK_NBYTES = 64 << 20  # Of frames; one launch takes fewer frames rather than more.
 MOST_CHUNK_FRAMES = 256
 BY_RADIUS = {1: 4, 2: 2}  # Frames a launch; with larger windows the halo costs more than it saves.
@@ -22,7 +22,7 @@ class GpuSettings:
     Args:
         n_streams: chains that run side by side; each wants a thread of its own.
         chunk_frames: frames that are staged, searched and collected together, rounded up to a whole and even number of
-            launches; None: about 8 MiB of them.
+            launches; None: about 16 MiB of them.
         frames_a_launch: frames that one launch takes a tile through; None: 4 with windows of 3, 2 with 5, else 1.
         graphs: whether a chunk's work is captured once and replayed, or queued piece by piece.
         pinned: whether staging memory is page-locked; where it is not, copies run beside nothing, and into no graph.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import fields
 from typing import Any
 
@@ -50,7 +48,7 @@ class Slot:
         settings: GpuSettings,
     ) -> None:
         self._device, self._pinned = device, settings.pinned
-        self._window, self._coordinate = parameters.cluster_size, coordinate_dtype(shape)
+        self._coordinate = coordinate_dtype(shape)
         sizes = slot_sizes(parameters, shape, kind, chunk, settings)
         self.chunk_nbytes, self.cluster_nbytes, self.capacity = sizes.frames, sizes.cluster, sizes.capacity
         self._staging = host_memory(device, sizes.frames, settings.pinned)
@@ -58,6 +56,10 @@ class Slot:
         self._found = host_memory(device, sizes.found, settings.pinned)
         self.frames: NDArray[Any] = self._staging.array.view(kind.dtype).reshape(chunk.frames, *shape)
         self._described = self._block.array.view(PARAMETER_BLOCK)
+        # Views: what changes from chunk to chunk is written often.
+        self._n_frames, self._capacity, self._where = (
+            self._described[name] for name in ("n_frames", "capacity", "clusters")
+        )
         self.found = self._found.array.view(np.uint32)
         self.staging_address, self.block_address = self._staging.address, self._block.address
         self.found_address, self.found_nbytes = self._found.address, sizes.found
@@ -82,12 +84,12 @@ class Slot:
     def describe(self, description: NDArray[Any], n_frames: int) -> None:
         """Write what the next chunk is to the block that is copied to the device."""
         self._described[:] = description
-        self._described["n_frames"] = n_frames
+        self._n_frames[0] = n_frames
         self.describe_room()
 
     def describe_room(self) -> None:
         """Write where clusters go, and how many."""
-        self._described["capacity"], self._described["clusters"] = self.capacity, self._clusters.address
+        self._capacity[0], self._where[0] = self.capacity, self._clusters.address
 
     def grow(self, n_clusters: int) -> None:
         """Make room for so many clusters; what was there is lost, and nothing may be at work on it."""
@@ -100,12 +102,12 @@ class Slot:
 
     def landed_clusters(self, n: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Signal, frame, y and x of `n` clusters that have landed: views."""
-        width, end = math.prod(self._window), self._coordinate.itemsize
-        edges = np.cumsum([0, 4 * width * n, 4 * n, end * n, end * n])
-        parts = [self._landing.array[a:b] for a, b in itertools.pairwise(edges)]
+        array, end = self._landing.array, self.cluster_nbytes * n
+        x, y = end - n * self._coordinate.itemsize, end - 2 * n * self._coordinate.itemsize
+        frame = y - 4 * n
         return (
-            parts[0].view(np.float32),
-            parts[1].view(np.uint32),
-            parts[2].view(self._coordinate),
-            parts[3].view(self._coordinate),
+            array[:frame].view(np.float32),
+            array[frame:y].view(np.uint32),
+            array[y:x].view(self._coordinate),
+            array[x:end].view(self._coordinate),
         )
