@@ -38,7 +38,10 @@ def ssh_cluster(config: ClusterConfig, security: Security | None) -> Iterator[Sp
                 connect_options=connect_options(config),
                 worker_options=_worker_options(config),
                 scheduler_options=_scheduler_options(config),
-                remote_python=[remote_python(config)] * len(hosts),
+                remote_python=[
+                    remote_python(config),
+                    *(remote_python(config, hosts[1:k].count(hosts[k])) for k in range(1, len(hosts))),
+                ],
                 silence_logs=logging.CRITICAL,
                 # Dask's hints know of texts only.
                 **cast("dict[str, Any]", {} if security is None else {"security": security}),
@@ -70,10 +73,16 @@ def connect_options(config: ClusterConfig) -> dict[str, Any]:
     return given
 
 
-def remote_python(config: ClusterConfig) -> str:
-    """How Python is started on those machines: with the workers' environment, and to end with its connection."""
+def remote_python(config: ClusterConfig, place: int = 0) -> str:
+    """How Python is started on those machines: with the workers' environment, and to end with its connection.
+
+    Args:
+        config: The cluster.
+        place: How many workers its machine has already; where each has a GPU, it is given that one.
+    """
     assert config.ssh is not None
-    environment = [f"{name}={shlex.quote(value)}" for name, value in config.worker_environment.items()]
+    gpu = {"CUDA_VISIBLE_DEVICES": str(place)} if config.gpus is not None else {}
+    environment = [f"{name}={shlex.quote(value)}" for name, value in (config.worker_environment | gpu).items()]
     python = shlex.quote(config.ssh.python or sys.executable)
     return " ".join(["env", *environment, python, "-m", "pipeline.workers.remote_process"])
 

@@ -12,7 +12,7 @@ from pipeline.workers.cluster_config import KINDS, shipped_names
 from pipeline.workers.described import description
 from pipeline.workers.slurm_jobs import job_options
 from pipeline.workers.spans import seconds_of_walltime, slurm_walltime
-from pipeline.workers.ssh_hosts import ssh_hosts
+from pipeline.workers.ssh_hosts import remote_python, ssh_hosts
 
 
 @pytest.fixture
@@ -146,3 +146,9 @@ def test_workers_are_dealt_out_to_the_hosts_in_turn(read):
     assert ssh_hosts(config) == ["a", "a", "b", "a"]
     config = read("kind: ssh\nssh: {hosts: [a, b], scheduler: c}\n")
     assert ssh_hosts(config) == ["c", "a", "b"]
+
+
+def test_a_worker_with_a_gpu_on_another_machine_is_given_one_of_its_own(read):
+    config = read("kind: ssh\ngpus: 2\nssh: {hosts: [a]}\n")
+    assert [f"CUDA_VISIBLE_DEVICES={k}" in remote_python(config, k) for k in (0, 1)] == [True, True]
+    assert "CUDA_VISIBLE_DEVICES" not in remote_python(read("kind: ssh\nssh: {hosts: [a]}\n"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -223,6 +224,27 @@ class Elsewhere:
             ip("-n", self.namespace, *arguments)
         ip("-n", self.namespace, "link", "set", "lo", "up")
 
+    def lose_packets(self, percent: int) -> None:
+        """From now on so many of the packets in each direction get lost."""
+        if shutil.which("nft", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+            pytest.skip("there is no nft to lose packets with (Debian: apt install nftables)")
+        rules = "".join(
+            f"chain {hook} {{ type filter hook {hook} priority 0; numgen random mod 100 < {percent} drop; }}\n"
+            for hook in ("input", "output")
+        )
+        command = ["ip", "netns", "exec", self.namespace, "nft", "-f", "-"]
+        table = f"table inet loss {{\n{rules}}}\n"
+        done = subprocess.run(command, input=table, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"this system can't lose packets (nftables): {done.stderr}")
+
+    def sent_again(self) -> int:
+        """Packets that had to be sent again from there."""
+        command = ["ip", "netns", "exec", self.namespace, "cat", "/proc/net/snmp"]
+        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        names, values = (line.split() for line in lines if line.startswith("Tcp:"))
+        return int(dict(zip(names, values, strict=True))["RetransSegs"])
+
     def cut(self, seconds: float) -> None:
         """Cut the link for a time, and go on meanwhile."""
         ip("link", "set", self._link, "down")
@@ -263,6 +285,22 @@ def test_a_worker_whose_link_is_cut_loses_no_cluster(elsewhere, tmp_path, make_a
             result = run(archive, client, cut, notices=notices, cluster_seconds=120)
     assert result.digest == expected.digest
     assert any("has no worker" in notice for notice in notices) == bool(said), notices
+
+
+@pytest.mark.slow
+def test_workers_behind_a_link_that_loses_packets_lose_no_cluster(elsewhere, tmp_path, make_archive):
+    archive = make_archive()
+    with contextlib.ExitStack() as stack:
+        processes = Processes(tmp_path, stack, host="10.223.7.1")
+        for _ in range(2):
+            processes.start_worker(namespace=elsewhere.namespace)
+        with open_cluster(processes.config) as client:
+            client.wait_for_workers(2)
+            expected = run(archive, client, lambda: None)
+            before = elsewhere.sent_again()
+            result = run(archive, client, lambda: elsewhere.lose_packets(10), cluster_seconds=120)
+            assert elsewhere.sent_again() > before
+    assert result.digest == expected.digest
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -222,6 +223,20 @@ def test_jobs_that_end_before_their_worker_comes_are_named_with_their_log(slurm)
         watch = ClusterWatch(ours, patience=Patience(worker_seconds=600))
         with pytest.raises(ClusterUnavailableError, match=r"see its log .*photonflow-\d+\.err \(.*/no/python"):
             watch.wait_for_worker()
+
+
+def test_jobs_of_a_client_that_is_killed_end_by_themselves(slurm, tmp_path):
+    config(more="tls: true\n")
+    command = [sys.executable, "-m", "workflows.cluster", "start", str(tmp_path / "slurm.yaml")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline().startswith("scheduler: tls://127.0.0.1:")
+            while "2 workers" not in process.stderr.readline():
+                assert process.poll() is None
+        finally:
+            process.kill()
+    assert len(slurm.jobs()) == 2
+    wait_until(lambda: slurm.jobs() == [])
 
 
 def test_adaptive_bounds_follow_the_work(slurm):
