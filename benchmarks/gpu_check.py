@@ -1,0 +1,287 @@
+"""Is the CUDA finder right and fast on this machine's GPU? ``python benchmarks/gpu_check.py``, under four minutes.
+
+Oracle cases and random ones bit for bit against the CPU finder; NVIDIA's compute-sanitizer, where it is; a whole run of
+20 000 frames through ``process --gpus 1``, compared with the CPU's; the GPU's ceilings; and the ladder of
+`benchmarks/gpu_ladder.py` with the share of the tallest bar that was reached. A table on the screen, JSON beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.gpu_cases import Case, oracle_cases, random_cases
+from benchmarks.gpu_ladder import kernel_microseconds, precision_counts, run_rung, rungs
+from finder import FinderParameters, Pedestal, open_finder
+from frame_archive.simulation import SimulatedDetector
+from gpu.device import Device
+from gpu.finder import CudaFinder
+from gpu.settings import GpuSettings
+from pipeline.ceilings.gpu import GPU_CEILINGS, GpuWork
+from pipeline.ceilings.machine import cores
+
+ROOT = Path(__file__).parents[1]
+# float32 signal of the window, frame, y and x.
+CLUSTER_BYTES = {3: 44, 9: 332}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is tried; the test of this program takes a little of everything.
+
+    Args:
+        frames: in memory, for the ladder.
+        batch: frames of a batch.
+        side: rows and columns of a frame.
+        run_frames: of the whole run.
+        oracle_cases: of the oracle's, the first so many; None: all.
+        random_cases: of so many shapes, windows and kinds of frames.
+        windows: sides of the ladders' windows.
+        repeats: of each timing.
+        streams: of the ladder.
+        copies: bytes of a copy when ceilings are measured.
+        kernel_repeats: chunks that the kernels are timed on.
+        precision_frames: that the precision rungs are counted on.
+        budget_seconds: what would begin later is left out, and the report says so.
+    """
+
+    frames: int = 12_000
+    batch: int = 1_000
+    side: int = 400
+    run_frames: int = 20_000
+    oracle_cases: int | None = None
+    random_cases: int = 40
+    windows: tuple[int, ...] = (3, 9)
+    repeats: int = 5
+    streams: int = 4
+    copies: int = 64 << 20
+    kernel_repeats: int = 50
+    precision_frames: int = 200
+    budget_seconds: float = 200.0
+
+
+def check(device: Device, size: Size, say: Callable[[str], None]) -> dict[str, Any]:
+    """Everything that needs no process of its own. The report; what is wrong is in `report["wrong"]`."""
+    began = time.perf_counter()
+    report: dict[str, Any] = {
+        "device": device.name,
+        "host": platform.node(),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "size": asdict(size),
+        "wrong": [],
+        "left_out": [],
+    }
+    say("oracle cases")
+    report["oracle_cases"] = _compare(report, islice(oracle_cases(), size.oracle_cases), device)
+    say("random cases")
+    report["random_cases"] = _compare(report, random_cases(size.random_cases), device)
+    say("ceilings")
+    report["ceilings"] = {kind: _rate(GpuWork(kind, nbytes=size.copies), device, size) for kind in GPU_CEILINGS}
+    frames, darks = _frames(size)
+    for window in size.windows:
+        say(f"the ladder with {window}×{window}")
+        report[f"ladder_{window}x{window}"] = _ladder(device, size, frames, darks, window, report, began)
+    if time.perf_counter() - began < size.budget_seconds:
+        say("precision")
+        few = frames[: size.precision_frames]
+        report["precision_clusters"] = dict(precision_counts(few, darks, 5.0, 1000))
+    else:
+        report["left_out"].append("precision")
+    report["seconds"] = time.perf_counter() - began
+    return report
+
+
+def _compare(report: dict[str, Any], cases: Iterable[Case], device: Device) -> int:
+    count = 0
+    for name, parameters, mask, pedestal, frames in cases:
+        count += 1
+        expected = open_finder("cpu", parameters, frames.shape[1:], mask).find(frames, pedestal)
+        for settings in (GpuSettings(), GpuSettings(n_streams=1, chunk_frames=6, room=1e-6)):
+            found = CudaFinder(parameters, frames.shape[1:], mask, device=device, settings=settings).find(
+                frames, pedestal
+            )
+            for field in ("frame_index", "y", "x", "signal", "n_clusters"):
+                if getattr(found, field).tobytes() != getattr(expected, field).tobytes():
+                    report["wrong"].append(f"{name}: {field} differs from the CPU's with {settings}")
+            for plane in ("s1", "s2"):
+                if getattr(found.pedestal, plane).tobytes() != getattr(expected.pedestal, plane).tobytes():
+                    report["wrong"].append(f"{name}: the pedestal's {plane} differs from the CPU's with {settings}")
+    return count
+
+
+def _rate(work: GpuWork, device: Device, size: Size) -> dict[str, Any]:
+    step = work.on(device) if size.side > 100 else GpuWork(work.kind, size.copies, 2, 1, 4).on(device)
+    step()
+    rates = []
+    for _ in range(max(size.repeats, 2)):
+        began = time.perf_counter()
+        rates.append(step().amount / (time.perf_counter() - began))
+    return {"rate": statistics.median(rates), "lowest": min(rates), "highest": max(rates), "unit": work.unit}
+
+
+def _frames(size: Size) -> tuple[Any, Any]:
+    """Frames of a simulated detector with about 2 400 clusters each at 400×400, made in turn of a few hundred."""
+    detector = SimulatedDetector(shape=(size.side, size.side), seed=3)
+    distinct = min(size.frames, 400)
+    frames = np.empty((size.frames, size.side, size.side), np.uint16)
+    for number in range(distinct):
+        detector.frame(number, distinct, frames[number])
+    for first in range(distinct, size.frames, distinct):
+        frames[first : first + distinct] = frames[: min(distinct, size.frames - first)]
+    darks = np.empty((200, size.side, size.side), np.uint16)
+    for number in range(len(darks)):
+        detector.dark_frame(number, darks[number])
+    return frames, darks
+
+
+def _ladder(
+    device: Device, size: Size, frames: Any, darks: Any, window: int, report: dict[str, Any], began: float
+) -> dict[str, Any]:
+    parameters = FinderParameters(cluster_size=(window, window))
+    pedestal = Pedestal.from_dark(darks, n_samples=1000)
+    batches = [frames[first : first + size.batch] for first in range(0, len(frames), size.batch)]
+    steps = rungs(size.streams) if size.side > 100 else rungs(2, chunk_frames=4)
+    results = []
+    # Of the larger window only the ends: it is there to be compared with the smaller one.
+    for rung in steps if window == 3 else steps[-2:]:
+        if time.perf_counter() - began > size.budget_seconds:
+            report["left_out"].append(f"{rung.name} ({rung.what}) with {window}×{window}")
+            continue
+        results.append(run_rung(rung, device, parameters, pedestal, batches, size.repeats))
+    kernel = kernel_microseconds(device, parameters, pedestal, frames, GpuSettings(), size.kernel_repeats)
+    if not results:
+        return {"kernel_microseconds": kernel, "rungs": []}
+    if len({result.clusters for result in results}) > 1:
+        report["wrong"].append(f"the rungs with {window}×{window} found different numbers of clusters")
+    clusters = results[-1].clusters / len(frames)
+    bars = {
+        "H2D": 1e6 * frames[0].nbytes / report["ceilings"]["H2D, pinned"]["rate"],
+        "kernels": kernel,
+        "D2H": 1e6 * clusters * CLUSTER_BYTES[window] / report["ceilings"]["D2H, pinned"]["rate"],
+    }
+    tallest = max(bars, key=lambda name: bars[name])
+    return {
+        "kernel_microseconds": kernel,
+        "clusters_a_frame": clusters,
+        "floor_microseconds": bars,
+        "tallest": tallest,
+        "rungs": [
+            asdict(result) | {"share_of_tallest": bars[tallest] / result.microseconds_a_frame} for result in results
+        ],
+    }
+
+
+def sanitized(say: Callable[[str], None]) -> dict[str, str]:
+    """compute-sanitizer's memcheck and racecheck on small cases, each in a process of its own."""
+    program = shutil.which("compute-sanitizer")
+    if program is None:
+        return {"compute-sanitizer": "not installed"}
+    outcomes = {}
+    for tool in ("memcheck", "racecheck"):
+        say(tool)
+        command = [program, "--tool", tool, "--error-exitcode", "9", sys.executable, __file__, "--few-cases"]
+        try:
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+        except subprocess.TimeoutExpired:
+            outcomes[tool] = "took longer than 60 s"
+        else:
+            found = f"exit status {ran.returncode}: {ran.stdout[-2000:]}"
+            outcomes[tool] = found if ran.returncode else "nothing found"
+    return outcomes
+
+
+def whole_run(n_frames: int, say: Callable[[str], None], devices: tuple[list[str], ...] = (["--gpus", "1"], [])) -> Any:
+    """A run through the command line on a GPU, and on the CPU's cores: digests have to be the same."""
+    with tempfile.TemporaryDirectory(prefix="photonflow-gpu-check-") as folder:
+        archive = f"{folder}/a.zarr"
+        say(f"simulating {n_frames} frames")
+        _photonflow("simulate", archive, "--frames", str(n_frames), "--no-progress")
+        results = []
+        for options in devices:
+            say(" ".join(["process", *options]))
+            chosen = options or ["--cpus", str(cores())]
+            answer = _photonflow("process", archive, "--overwrite", "--json", "--no-progress", *chosen)
+            results.append(json.loads(answer))
+    return {"same_digest": len({result["digest"] for result in results}) == 1, "runs": results}
+
+
+def _photonflow(command: str, *arguments: str) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-m", f"workflows.{command}", *arguments], capture_output=True, text=True, cwd=ROOT
+    )
+    if ran.returncode:
+        raise RuntimeError(f"photonflow {command} failed: {ran.stderr.strip()}")
+    return ran.stdout
+
+
+def table(report: dict[str, Any]) -> str:
+    """The report for a person."""
+    lines = [f"{report['device']} in {report['host']}, {report['seconds']:.0f} s"]
+    lines.append(f"bit for bit: {report['oracle_cases']} oracle and {report['random_cases']} random cases")
+    for name, rate in report["ceilings"].items():
+        lines.append(f"  {name:<22} {rate['rate'] / 1e9:10.2f} G{rate['unit']}")
+    for window in (f"{side}x{side}" for side in report["size"]["windows"]):
+        ladder = report[f"ladder_{window}"]
+        lines.append(f"{window}: kernels alone {ladder['kernel_microseconds']:.2f} µs a frame")
+        lines += [
+            f"  {rung['name']:<5} {rung['microseconds_a_frame']:9.2f} µs a frame, {rung['share_of_tallest']:4.0%} of "
+            f"{ladder['tallest']}, host {rung['host_share']:4.0%}: {rung['what']}"
+            for rung in ladder["rungs"]
+        ]
+    for key in ("precision_clusters", "sanitizer", "left_out"):
+        if report.get(key):
+            lines.append(f"{key.replace('_', ' ')}: {report[key]}")
+    if "run" in report:
+        lines.append(f"process --gpus 1: the CPU's digest {'too' if report['run']['same_digest'] else 'is ANOTHER'}")
+    return "\n".join([*lines, *(f"WRONG {what}" for what in report["wrong"])])
+
+
+def main() -> int:
+    """Check, print, and write the JSON; 1 where something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, default=Path("gpu_check.json"), help="where the report goes")
+    parser.add_argument("--few-cases", action="store_true", help="a few cases alone, for compute-sanitizer")
+    options = parser.parse_args()
+    from gpu.cupy_device import open_device
+
+    device = open_device()
+
+    def say(what: str) -> None:
+        print(what, file=sys.stderr, flush=True)
+
+    if options.few_cases:
+        wrong: dict[str, Any] = {"wrong": []}
+        _compare(wrong, random_cases(4), device)
+        return 1 if wrong["wrong"] else 0
+    size = Size()
+    report = check(device, size, say)
+    if size.budget_seconds > report["seconds"]:
+        report["sanitizer"] = sanitized(say)
+    report["run"] = whole_run(size.run_frames, say)
+    if not report["run"]["same_digest"]:
+        report["wrong"].append("process --gpus 1 and the CPU give different digests")
+    options.json.write_text(json.dumps(report, indent=2))
+    print(table(report))
+    return 1 if report["wrong"] else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except RuntimeError as error:
+        sys.exit(f"gpu_check: {error}")

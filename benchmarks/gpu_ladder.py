@@ -1,0 +1,194 @@
+"""The ladder of `gpu_check.py`: what each step of making a GPU finder fast brings, as settings of this one finder.
+
+Published for the same job (RTX 4090, PCIe 4.0 ×16, 400×400, 3×3, 2 330 clusters a frame), µs a frame: opt1 66.8,
+opt2 43.2, opt3 37.6, opt4 27.2, opt5 25.3. Each rung is run once before it is timed, so that its memory has been
+touched.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from finder import FinderParameters, Pedestal
+from finder.kept_clusters import KeptClusters
+from gpu.chain_memory import ChainMemory
+from gpu.device import Device
+from gpu.finder import CudaFinder
+from gpu.kernel_set import kind_of
+from gpu.settings import GpuSettings, chunk_of
+from gpu.staging import PlainFeed
+from gpu.stream_context import StreamContext
+
+Frames = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step.
+
+    Args:
+        name: as it was published.
+        what: what changed.
+        settings: of the finder.
+        barrier: whether all streams wait for each other after each batch.
+        registered: whether the frames are page-locked where they are.
+    """
+
+    name: str
+    what: str
+    settings: GpuSettings
+    barrier: bool = False
+    registered: bool = False
+
+
+@dataclass(frozen=True)
+class RungResult:
+    """What a rung took.
+
+    Args:
+        name, what: of the rung.
+        microseconds_a_frame: median of the repeats.
+        quartiles: of the repeats, µs a frame.
+        clusters: found in all frames; the same on every rung.
+        host_share: processor time of this process over wall time, of one core; waiting for CUDA may spin.
+    """
+
+    name: str
+    what: str
+    microseconds_a_frame: float
+    quartiles: tuple[float, float]
+    clusters: int
+    host_share: float
+
+
+def rungs(n_streams: int, chunk_frames: int | None = None) -> tuple[Rung, ...]:
+    """The ladder, from the bottom.
+
+    Args:
+        n_streams: streams from opt2 on.
+        chunk_frames: frames of a chunk from opt2 on; None: the finder's own choice.
+    """
+
+    def settings(**how: Any) -> GpuSettings:
+        return GpuSettings(**{"n_streams": n_streams, "chunk_frames": chunk_frames, "frames_a_launch": 1} | how)
+
+    plain = {"graphs": False, "pinned": False, "overlap": False}
+    opt1 = settings(n_streams=1, chunk_frames=2, **plain)
+    return (
+        Rung("opt1", "one stream, pageable, waits after every 2 frames", opt1),
+        Rung("opt2", f"{n_streams} streams, a barrier after each batch", settings(**plain), barrier=True),
+        Rung("opt3", "no barrier", settings(**plain | {"overlap": True})),
+        Rung("opt4", "page-locked staging", settings(graphs=False)),
+        Rung("opt5", "captured graphs (float32 centred, as opt6)", settings()),
+        Rung("ours", "several frames a launch", settings(frames_a_launch=None)),
+        Rung("ours", "frames page-locked in place", settings(frames_a_launch=None), registered=True),
+    )
+
+
+def run_rung(
+    rung: Rung, device: Device, parameters: FinderParameters, pedestal: Pedestal, batches: list[Frames], repeats: int
+) -> RungResult:
+    """Time a rung on batches, each a chain of its own."""
+    frames = batches[0].base if batches[0].base is not None else batches[0]
+    finder = CudaFinder(parameters, pedestal.shape, device=device, settings=rung.settings)
+    n_streams = rung.settings.n_streams
+    barrier = threading.Barrier(n_streams) if rung.barrier and len(batches) % n_streams == 0 else None
+
+    def find(batch: Frames) -> int:
+        n = len(finder.chain(pedestal).find(batch))
+        if barrier is not None:
+            barrier.wait()
+        return n
+
+    seconds, busy, clusters = [], [], 0
+    n_frames = sum(map(len, batches))
+    locked = finder.register(np.asarray(frames)) if rung.registered else nullcontext()
+    with locked, ThreadPoolExecutor(n_streams) as threads:
+        for repeat in range(repeats + 1):
+            began, processor = time.perf_counter(), time.process_time()
+            clusters = sum(threads.map(find, batches))
+            if repeat:
+                seconds.append(time.perf_counter() - began)
+                busy.append(time.process_time() - processor)
+    each = sorted(1e6 * value / n_frames for value in seconds)
+    low, _, high = statistics.quantiles(each, n=4, method="inclusive") if len(each) > 1 else each * 3
+    share = statistics.median(a / b for a, b in zip(busy, seconds, strict=True))
+    return RungResult(rung.name, rung.what, statistics.median(each), (low, high), clusters, share)
+
+
+def kernel_microseconds(
+    device: Device,
+    parameters: FinderParameters,
+    pedestal: Pedestal,
+    frames: Frames,
+    settings: GpuSettings,
+    repeats: int,
+) -> float:
+    """µs that the kernels of a frame take, by themselves on one stream, on real frames that lie on the device."""
+    shape = pedestal.shape
+    n_pixels = shape[0] * shape[1]
+    kind = kind_of(frames.dtype, int(np.abs(pedestal.x0).max()))
+    chunk = chunk_of(settings, parameters, n_pixels * kind.itemsize)
+    frames = frames[: chunk.frames]
+    present = device.allocate(n_pixels)
+    stream = device.stream()
+    stream.fill(present.address, 1, n_pixels)
+    stream.synchronize()
+    context = StreamContext(device, parameters, shape, kind, chunk, settings, present.address)
+    memory = ChainMemory(device, n_pixels)
+    context.load(memory, pedestal)
+    kept = KeptClusters(len(frames), shape, parameters.cluster_size, 0.02 * n_pixels)
+    context.run(memory, PlainFeed(frames, locked=False), True, kept)
+    # The first slot still holds the frames, and the block that says what to do with them.
+    slot = context._slots[0]
+    for timed in (False, True):
+        began = time.perf_counter()
+        for _ in range(repeats if timed else 1):
+            context._kernels.search_and_collect(context._stream, slot.at, chunk.launches)
+        context._stream.synchronize()
+    return 1e6 * (time.perf_counter() - began) / (repeats * len(frames))
+
+
+def precision_counts(frames: Frames, darks: Frames, n_sigma: float, n_samples: int) -> Iterator[tuple[str, int]]:
+    """Clusters of 3×3 that a finder with raw moments finds, in float64 and float32, and with centred ones in float32.
+
+    Plain NumPy, for the counts and not for speed: raw float32 moments lose the variance, and pixels fire always.
+    """
+    for name, kind, centre in (
+        ("float64 raw", np.float64, 0),
+        ("float32 raw", np.float32, 0),
+        ("float32 centred", np.float32, np.rint(darks.mean(axis=0)).astype(np.int64)),
+    ):
+        yield name, _count(frames.astype(np.int64) - centre, darks.astype(np.int64) - centre, n_sigma, n_samples, kind)
+
+
+def _count(frames: Frames, darks: Frames, n_sigma: float, n_samples: int, kind: Any) -> int:
+    n = kind(n_samples)
+    s1 = (darks.sum(axis=0) * (n_samples / len(darks))).astype(kind)
+    s2 = ((darks**2).sum(axis=0) * (n_samples / len(darks))).astype(kind)
+    found = 0
+    for frame in frames:
+        y = frame.astype(kind)
+        mean, second = s1 / n, s2 / n
+        v = y - mean
+        limit = np.maximum(kind(n_sigma**2) * (second - mean * mean), 0)
+        around = np.pad(v, 1)
+        windows = [around[a : a + v.shape[0], b : b + v.shape[1]] for a in range(3) for b in range(3)]
+        most, total = np.maximum(np.max(windows, axis=0), 0), np.sum(windows, axis=0, dtype=kind)
+        low = (v < 0) & (v * v > limit)
+        photon = ((most > 0) & (most * most > limit)) | ((total > 0) & (total * total > 9 * limit))
+        found += int((photon & ~low & (v == most)).sum())
+        quiet = ~photon & ~low
+        s1 += np.where(quiet, y - mean, kind(0))
+        s2 += np.where(quiet, y * y - second, kind(0))
+    return found

@@ -1,0 +1,79 @@
+"""`benchmarks/gpu_check.py` works but for the hardware: a little of everything on the emulated device."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from emulation.device import EmulatedDevice
+
+from benchmarks.gpu_check import Size, check, sanitized, table
+from benchmarks.gpu_ladder import precision_counts, rungs
+
+TINY = Size(
+    frames=16,
+    batch=4,
+    side=40,
+    oracle_cases=1,
+    random_cases=1,
+    windows=(3,),
+    repeats=1,
+    copies=1000,
+    kernel_repeats=1,
+    precision_frames=4,
+    budget_seconds=1e9,
+)
+
+
+@pytest.fixture(scope="module")
+def report(cpu_compiler):
+    said = []
+    report = check(EmulatedDevice(cpu_compiler), TINY, said.append)
+    assert said == ["oracle cases", "random cases", "ceilings", "the ladder with 3×3", "precision"]
+    return json.loads(json.dumps(report))
+
+
+def test_nothing_is_wrong_and_nothing_left_out(report):
+    assert report["wrong"] == report["left_out"] == []
+    assert report["oracle_cases"] == 1
+    assert report["random_cases"] == 1
+
+
+def test_every_rung_finds_the_same_clusters(report):
+    ladder = report["ladder_3x3"]["rungs"]
+    assert [rung["name"] for rung in ladder] == [rung.name for rung in rungs(2)]
+    assert len({rung["clusters"] for rung in ladder}) == 1
+    assert ladder[0]["clusters"] > 0
+    assert report["ladder_3x3"]["tallest"] in ("H2D", "kernels", "D2H")
+
+
+def test_the_table_has_all_of_it(report):
+    shown = table(report | {"sanitizer": sanitized(lambda what: None), "run": {"same_digest": True}})
+    for words in ("bit for bit: 1 oracle and 1 random cases", "H2D, pinned", "opt1", "ours", "the CPU's digest too"):
+        assert words in shown
+    assert "WRONG" not in shown
+
+
+def test_a_finder_that_differs_is_seen(cpu_compiler, monkeypatch):
+    from benchmarks import gpu_cases, gpu_check
+
+    case = next(gpu_cases.oracle_cases())
+    wrong = {"wrong": []}
+    gpu_check._compare(wrong, [case], EmulatedDevice(cpu_compiler))
+    assert wrong["wrong"] == []
+    finder = gpu_check.open_finder
+
+    def another(backend, parameters, shape, mask):
+        return finder(backend, dataclasses.replace(parameters, noise="trained"), shape, mask)
+
+    monkeypatch.setattr(gpu_check, "open_finder", another)
+    gpu_check._compare(wrong, [case], EmulatedDevice(cpu_compiler))
+    assert any("running: the pedestal's s2 differs" in words for words in wrong["wrong"])
+
+
+def test_raw_moments_in_float32_find_too_much():
+    rng = np.random.default_rng(1)
+    frames, darks = (rng.normal(4655, 2, (n, 40, 40)).astype(np.uint16) for n in (20, 200))
+    counts = dict(precision_counts(frames, darks, 5.0, 1000))
+    assert counts["float32 centred"] <= counts["float64 raw"] + 3
+    assert counts["float32 raw"] > 10 * (counts["float64 raw"] + 1)
