@@ -140,12 +140,13 @@ def _say(out: str, plan: IngestPlan, result: IngestResult, as_json: bool) -> Non
     rows, columns = plan.shape[1:]
     is_program = Path(sys.argv[0]).stem == "photonflow"
     process = "photonflow process" if is_program else "python -m workflows.process"
+    pedestal = "" if result.n_dark else " --pedestal PATH (there are no darks in it)"
     found = f", {result.n_found:,} of them found" if result.n_found else ""
     click.echo(
         f"wrote {printable(out)}: {result.n_frames:,} frames and {result.n_dark:,} darks of {rows}×{columns} "
         f"{plan.dtype}{found}; {readable(result.nbytes)}, {readable(on_disk)} on disk; "
         f"{result.n_verified:,} chunks read back and compared\n"
-        f"find its photons with: {process} {printable(shlex.quote(out))}",
+        f"find its photons with: {process} {printable(shlex.quote(out))}{pedestal}",
         err=True,
     )
 

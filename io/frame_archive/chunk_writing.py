@@ -24,6 +24,7 @@ from frame_archive.plain_chunks import plain_layout
 ReadRows = Callable[[int, int, npt.NDArray[Any]], None]
 """Fills its third argument, (row, y, x), C-contiguous, with rows from the first to the second."""
 
+_PARTIAL = ".partial"
 _SHUFFLES = {"noshuffle": Blosc.NOSHUFFLE, "shuffle": Blosc.SHUFFLE, "bitshuffle": Blosc.BITSHUFFLE}
 
 
@@ -145,8 +146,20 @@ def _with_checksum(parts: Iterable[Any]) -> Iterator[Any]:
     yield checksum.to_bytes(4, "little")
 
 
+def remove_halves(folder: Path) -> None:
+    """Remove what writers that were killed have left of chunks in `folder`; nobody may be writing there.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    for where, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(_PARTIAL):
+                Path(where, name).unlink(missing_ok=True)
+
+
 def _write_whole(path: Path, parts: Iterable[Any]) -> None:
-    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_PARTIAL}")
     try:
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except FileNotFoundError:

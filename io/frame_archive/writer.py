@@ -15,7 +15,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from frame_archive.addresses import local_path
 from frame_archive.archive import FrameArchive
-from frame_archive.chunk_writing import ReadRows, open_for_writing
+from frame_archive.chunk_writing import ReadRows, open_for_writing, remove_halves
 from frame_archive.errors import ArchiveError
 from frame_archive.kept_memory import KeptMemory
 from frame_archive.metadata import is_own_archive, node_at
@@ -125,6 +125,17 @@ class ArchiveWriter:
         values = _rows(prod(shape) * array.dtype.itemsize).view(array.dtype).reshape(shape)
         array.read(start, stop, values)
         return values
+
+    def remove_halves(self, name: str) -> None:
+        """Remove what killed writers have left of chunks of the array `name`; nobody may be writing it.
+
+        Raises:
+            ArchiveError: the file system refuses.
+        """
+        try:
+            remove_halves(Path(self.path) / name)
+        except OSError as error:
+            raise refused(Path(self.path) / name, error) from error
 
     def set_length(self, name: str, length: int) -> None:
         """Give the array `name` so many rows: those behind them are removed, those that are new are to be written.

@@ -105,6 +105,7 @@ def resumed(plan: IngestPlan, out: str | os.PathLike[str]) -> ArchiveWriter | No
     for name, length in (("frames", plan.shape[0]), ("dark", plan.n_dark)):
         if length:
             writer.set_length(name, length)
+            writer.remove_halves(name)
     for name, values in plan.columns().items():
         add_column(writer, name, values, COLUMN_ATTRS.get(name) or plan.gathered.column_attrs.get(name, {}))
     return dataclasses.replace(writer, compression=plan.compression)

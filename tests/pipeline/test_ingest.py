@@ -198,8 +198,11 @@ def test_what_was_broken_off_goes_on_with_what_is_there(make, frames, tmp_path):
     (tmp_path / "a.zarr" / "frames" / "c" / "2" / "0" / "0").unlink()
     damaged = tmp_path / "a.zarr" / "frames" / "c" / "4" / "0" / "0"
     damaged.write_bytes(damaged.read_bytes()[:-7])
+    half = damaged.with_name("0.0123456789abcdef.partial")  # What a worker that is killed leaves.
+    half.write_bytes(b"half a chunk")
     result = make(path, frames_per_chunk=5, resume=True)
     assert result.n_found == 53 - 10
+    assert not half.exists()
     archive = FrameArchive.open(tmp_path / "a.zarr")
     np.testing.assert_array_equal(archive.frames[:], frames)
     assert len(set(zarr.open_array(tmp_path / "a.zarr" / "frame_digest", mode="r")[:].tolist())) == 53

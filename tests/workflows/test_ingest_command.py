@@ -20,6 +20,13 @@ def frames() -> np.ndarray:
     return np.random.default_rng(6).normal(1000, 5, (30, 12, 10)).astype(np.uint16)
 
 
+@pytest.fixture(scope="module")
+def one_worker():
+    """The address of a scheduler of one worker, and the event that its tasks wait for."""
+    with open_cluster(ClusterConfig(workers=1)) as client:
+        yield client.scheduler.address, Event("idle", client)
+
+
 def test_ingest_makes_an_archive_that_process_takes_as_the_user_goes_on(python_m, frames, tmp_path):
     rng = np.random.default_rng(7)
     for number in range(12):
@@ -41,11 +48,11 @@ def test_ingest_makes_an_archive_that_process_takes_as_the_user_goes_on(python_m
     assert archive.attrs["ingest"]["command"].endswith("a.zarr --dark dark_1.npy dark_2.npy --cpus 1")
 
 
-def test_a_source_that_ends_early_ends_with_code_3_and_json_says_what_there_is(python_m, frames, tmp_path):
+def test_a_source_that_ends_early_ends_with_code_3_and_json_says_what_there_is(python_m, one_worker, frames, tmp_path):
     np.save(tmp_path / "f.npy", frames)
     content = (tmp_path / "f.npy").read_bytes()
     (tmp_path / "f.npy").write_bytes(content[:-300])
-    done = python_m("ingest", "f.npy", "a.zarr", "--cpus", 1, "--json", "--no-progress")
+    done = python_m("ingest", "f.npy", "a.zarr", "--scheduler", one_worker[0], "--json", "--no-progress")
     assert done.code == 3
     said = json.loads(done.stdout)
     assert said["frames"] == 28
@@ -90,19 +97,12 @@ def test_what_cannot_be_done_is_one_sentence_before_anything_is_written(
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.fixture(scope="module")
-def one_worker():
-    """The address of a scheduler of one worker, and the event that its tasks wait for."""
-    with open_cluster(ClusterConfig(workers=1)) as client:
-        yield client.scheduler.address, Event("idle", client)
-
-
 def wait_for(name: str) -> None:
     Event(name).wait()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_command_that_is_ended_in_the_middle_goes_on_with_resume(one_worker, python_m, frames, tmp_path, how):
+def test_a_command_that_is_ended_in_the_middle_goes_on_with_resume(one_worker, photonflow, frames, tmp_path, how):
     address, idle = one_worker
     for number in range(3):
         np.save(tmp_path / f"f{number}.npy", frames + np.uint16(number))
@@ -129,7 +129,8 @@ def test_a_command_that_is_ended_in_the_middle_goes_on_with_resume(one_worker, p
     assert "Traceback" not in rest
     with pytest.raises(ArchiveError, match="is unfinished"):
         FrameArchive.open(tmp_path / "a.zarr")
-    done = python_m(*arguments, "--resume")
+    done = photonflow(*arguments, "--resume")
     assert done.code == 0, done.stderr
+    assert done.stderr.endswith("photonflow process a.zarr --pedestal PATH (there are no darks in it)\n")
     archive = FrameArchive.open(tmp_path / "a.zarr")
     np.testing.assert_array_equal(archive.frames[:], np.concatenate([frames, frames + 1, frames + 2]))
