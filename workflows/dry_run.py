@@ -10,7 +10,7 @@ import click
 
 from pipeline import ClusterConfig, PreparedRun, WrongDarksWarning
 from pipeline.checks.forecast import forecast
-from pipeline.checks.sizing import fit_to_memory
+from pipeline.checks.sizing import fit_to_memory, pinned_bytes_a_worker
 from pipeline.errors import NotEnoughMemoryError
 from pipeline.workers.described import describe
 from pipeline.workers.memory import memory_there_is
@@ -25,6 +25,7 @@ def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> N
         warnings.warn(problem, WrongDarksWarning, stacklevel=2)
     there_is = memory_there_is()
     fit = _what_fits(prepared, config)
+    pinned = pinned_bytes_a_worker(prepared, config)
     if as_json:
         facts = {
             "archive": prepared.archive.address.path,
@@ -35,6 +36,7 @@ def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> N
             "pedestal": str(prepared.pedestal),
             "cluster": describe(config),
             "fits": fit,
+            "pinned_bytes": pinned,
             "memory_available": there_is.available,
             "memory_total": there_is.total,
             **dataclasses.asdict(expected),
@@ -63,6 +65,7 @@ def dry_run(prepared: PreparedRun, config: ClusterConfig, *, as_json: bool) -> N
         ),
         *((("counted", products),) if (products := prepared.options.products.in_words()) else ()),
         ("memory a worker", f"up to about {human_bytes(expected.worker_bytes)}"),
+        *((("page-locked", f"{human_bytes(pinned)} more a worker, for its GPU"),) if pinned else ()),
         (
             "memory there is",
             f"{human_bytes(there_is.available)} of {human_bytes(there_is.total)}, {there_is.limited_by}",

@@ -23,6 +23,9 @@ from gpu.pinned_frames import PinnedFrames
 GPU_BLOCK_BYTES = 32 << 20
 """Bytes of frames that a GPU is handed at a time, if the archive's chunks allow: several of its own chunks."""
 
+BUFFERS = 2
+"""Blocks that a batch has page-locked: one that is searched, one that is read."""
+
 Frames = npt.NDArray[np.integer[Any]]
 
 
@@ -71,8 +74,8 @@ class ReadAhead:
                     began = time.perf_counter()
                     uses = [piece.result() for piece in reading]
                     _add_waited(use, uses, time.perf_counter() - began)
-                    reading = self._begin(*todo[k + 1], buffers[(k + 1) % 2]) if k + 1 < len(todo) else []
-                    yield start, buffers[k % 2][: stop - start]
+                    reading = self._begin(*todo[k + 1], buffers[(k + 1) % BUFFERS]) if k + 1 < len(todo) else []
+                    yield start, buffers[k % BUFFERS][: stop - start]
             finally:
                 wait(reading)
 
@@ -90,7 +93,7 @@ class ReadAhead:
 
     @contextmanager
     def _two_buffers(self, n_frames: int) -> Iterator[list[Frames]]:
-        taken = [self._taken(n_frames) for _ in range(2)]
+        taken = [self._taken(n_frames) for _ in range(BUFFERS)]
         try:
             yield [buffer.array for buffer in taken]
         finally:

@@ -10,6 +10,9 @@ from typing import Any
 from dask.utils import parse_bytes
 from distributed.system import MEMORY_LIMIT
 
+from gpu.pinned_budget import pinned_bytes
+from gpu.settings import GpuSettings
+from pipeline.batches.reading_ahead import BUFFERS, GPU_BLOCK_BYTES
 from pipeline.checks.forecast import PROCESS_BYTES, dense_worker_bytes, forecast, worker_bytes
 from pipeline.errors import NotEnoughMemoryError
 from pipeline.preparation import PreparedRun
@@ -17,6 +20,9 @@ from pipeline.workers.cluster_config import ClusterConfig
 from pipeline.workers.memory import MemoryThereIs, bytes_in_words, memory_there_is
 
 logger = logging.getLogger(__name__)
+
+MOST_PINNED = 0.4
+"""The share of memory that may be page-locked: the system can't use it for files or anything else."""
 
 _SMALLER_BATCHES = "use a smaller --batch-size (which is part of the result)"
 
@@ -48,7 +54,14 @@ def fit_to_memory(prepared: PreparedRun, config: ClusterConfig) -> SizedCluster:
     if not config.is_local or config.adaptive is not None:
         return SizedCluster(config, _expected_bytes(prepared, there_is.available, 1), there_is)
     asked = config.n_workers
-    needed = _expected_bytes(prepared, there_is.available // asked, config.threads_a_worker)
+    pinned = pinned_bytes_a_worker(prepared, config)
+    if asked * pinned > MOST_PINNED * there_is.total:
+        raise NotEnoughMemoryError(
+            f"{asked} GPU{'s' * (asked != 1)} with {config.threads_a_worker} streams each would page-lock "
+            f"{bytes_in_words(asked * pinned)} of the {bytes_in_words(there_is.total)} of memory, and more than "
+            f"{MOST_PINNED:.0%} leave too little to everything else: use fewer --streams or --gpus"
+        )
+    needed = pinned + _expected_bytes(prepared, there_is.available // asked, config.threads_a_worker)
     limit = None if config.memory_limit == "auto" else int(parse_bytes(config.memory_limit))
     if limit is not None and needed > limit:
         raise NotEnoughMemoryError(
@@ -113,6 +126,17 @@ def require_memory(prepared: PreparedRun, workers: Mapping[str, Mapping[str, Any
         f"{bytes_in_words(needed)} for the first and {bytes_in_words(needed - PROCESS_BYTES)} for each further one: "
         "should they run out of memory, start them with fewer threads"
     )
+
+
+def pinned_bytes_a_worker(prepared: PreparedRun, config: ClusterConfig) -> int:
+    """What a worker page-locks: its finder's staging memory, and two blocks of frames a stream that are read ahead."""
+    if config.kind != "local-gpu":
+        return 0
+    archive, streams = prepared.archive, config.threads_a_worker
+    settings = GpuSettings(n_streams=streams)
+    staging = pinned_bytes(prepared.options.parameters, archive.frame_shape, archive.dtype, settings)
+    start, stop = next(iter(archive.blocks(0, archive.n_frames, max_bytes=GPU_BLOCK_BYTES)))
+    return staging + streams * BUFFERS * (stop - start) * archive.frame_nbytes
 
 
 def _expected_bytes(prepared: PreparedRun, enough: int, threads: int) -> int:

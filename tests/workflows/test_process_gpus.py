@@ -42,6 +42,15 @@ def test_streams_are_counted_and_are_for_gpus_only(with_driver, archive, photonf
     assert (outcome.code, "--streams is for GPUs" in outcome.stderr) == (2, True)
 
 
+def test_what_would_be_page_locked_is_told_and_refused_beyond_a_share_of_memory(with_driver, archive):
+    planned = with_driver(archive, "--gpus", 1, "--dry-run", DRIVER_CARDS="1")
+    assert "\npage-locked " in planned.stdout
+    much = with_driver(archive, "--gpus", 1, "--streams", 100_000, DRIVER_CARDS="1")
+    assert much.code == 1
+    assert "1 GPU with 100000 streams each would page-lock " in much.sentence
+    assert much.sentence.endswith("use fewer --streams or --gpus")
+
+
 def test_without_a_gpu_a_run_says_why_it_uses_cores(photonflow, archive):
     outcome = photonflow("process", archive)
     assert outcome.code == 0
