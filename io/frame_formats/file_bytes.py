@@ -41,6 +41,7 @@ class PlainFrames(FrameSource):
         self.n_frames = n_frames
         self.frame_shape = frame_shape
         self.dtype = dtype.newbyteorder("=")
+        self.singly = True
         self._stored = dtype
         self._offset = offset
         self._header = header_nbytes

@@ -40,6 +40,7 @@ class FrameSeries(FrameSource):
         self.frame_shape = first.frame_shape
         self.dtype = first.dtype
         self.frames_together = max(source.frames_together for source in sources)
+        self.singly = all(source.singly for source in sources)
 
     def read(self, start: int, stop: int, out: Frames) -> None:
         """Read frames; see `FrameSource.read`."""
@@ -82,6 +83,7 @@ class Reordered(FrameSource):
         self.frame_shape = source.frame_shape
         self.dtype = source.dtype
         self.frames_together = source.frames_together
+        self.singly = source.singly
 
     def read(self, start: int, stop: int, out: Frames) -> None:
         """Read frames; see `FrameSource.read`."""

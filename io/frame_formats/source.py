@@ -34,6 +34,7 @@ class FrameSource(ABC):
         frame_shape: (y, x).
         dtype: of the values, in native byte order.
         frames_together: how many frames are decoded together: reading fewer at a time costs more.
+        singly: whether reading frames one by one costs no more than many in one call.
     """
 
     path: Path
@@ -41,6 +42,7 @@ class FrameSource(ABC):
     frame_shape: tuple[int, int]
     dtype: np.dtype[Any]
     frames_together: int = 1
+    singly: bool = False
 
     @abstractmethod
     def read(self, start: int, stop: int, out: Frames) -> None:
@@ -141,6 +143,7 @@ class _Cut(FrameSource):
         self.frame_shape = source.frame_shape
         self.dtype = source.dtype
         self.frames_together = source.frames_together
+        self.singly = source.singly
 
     def read(self, start: int, stop: int, out: Frames) -> None:
         try:

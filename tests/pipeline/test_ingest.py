@@ -271,6 +271,30 @@ def test_a_chunk_that_reads_back_otherwise_is_told(frames, tmp_path):
     assert report.problem.startswith(f"{tmp_path}/a.zarr/frames does not hold what was written: frames 0 to 19")
 
 
+@pytest.mark.parametrize(("kind", "most"), [("npy", 1), ("h5", 4)])
+@pytest.mark.parametrize("compression", ["lz4", "none"])
+def test_frames_are_read_singly_where_that_costs_no_more_and_else_by_whole_chunks(
+    tmp_path, monkeypatch, kind, most, compression
+):
+    frames = np.random.default_rng(1).integers(0, 60_000, (10, 400, 400)).astype(np.uint16)
+    path = tmp_path / f"f.{kind}"
+    if kind == "npy":
+        np.save(path, frames)
+    else:
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            file["entry/data/data"] = frames
+    source = open_source(path).frames
+    read, asked = source.read, []
+    monkeypatch.setattr(source, "read", lambda start, stop, out: (asked.append(stop - start), read(start, stop, out)))
+    writer = create_archive(
+        tmp_path / "a.zarr", frames.shape, frames.dtype, frames_per_chunk=4, compression=compression
+    )
+    report = write_part(Part("frames", 0, 10, source), writer, 4, "all", False)
+    assert (report.problem, report.n_verified, sum(asked), max(asked)) == ("", 3, 10, most)
+    np.testing.assert_array_equal(writer.archive().frames[:], frames)
+    assert report.digests.tolist() == [xxhash.xxh3_64_intdigest(frame) for frame in frames]
+
+
 def test_darks_of_other_settings_are_on_record_for_process_to_warn_of(make, frames, tmp_path):
     h5py = pytest.importorskip("h5py")
     for name, exposure in (("f.h5", 0.001), ("d.h5", 0.01)):
