@@ -12,6 +12,7 @@ LARGEST_SHARED_NBYTES = 48 << 10  # What a block may declare on any GPU.
 CHUNK_NBYTES = 16 << 20
 LARGEST_CHUNK_NBYTES = 64 << 20  # Of frames; one launch takes fewer frames rather than more.
 MOST_CHUNK_FRAMES = 256
+LARGEST_CHUNK_FRAMES = 32_768  # A grid has no more blocks along y than twice as many.
 BY_RADIUS = {1: 4, 2: 2}  # Frames a launch; with larger windows the halo costs more than it saves.
 
 
@@ -46,6 +47,8 @@ class GpuSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}; it must be 1 or more")
+        if self.chunk_frames is not None and self.chunk_frames > LARGEST_CHUNK_FRAMES:
+            raise ValueError(f"chunk_frames is {self.chunk_frames}; it must be at most {LARGEST_CHUNK_FRAMES}")
         if self.graphs and not self.pinned:
             raise ValueError("graphs copy from and to pinned memory: without it, work without graphs")
         if not 0 < self.room <= 1:

@@ -79,6 +79,8 @@ struct ParameterBlock {
     unsigned char* clusters;                         // signal, frame, y, x: each for all clusters of the chunk
 };
 
+static_assert(sizeof(ParameterBlock) == 120, "gpu/parameter_block.py has another layout");
+
 struct Image {
     int rows, cols;
     __device__ int words() const { return (cols + WARP - 1) / WARP; }                  // of a row

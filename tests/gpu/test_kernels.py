@@ -34,7 +34,7 @@ def constant_pixels(cpu_compiler, n_frames, n_samples):
     device = EmulatedDevice(cpu_compiler)
     finders = (
         CudaFinder(parameters, shape, device=device, settings=GpuSettings(n_streams=1)),
-        open_finder("cpu", parameters, shape),
+        open_finder("reference", parameters, shape),
     )
     found, expected = (finder.chain(pedestal) for finder in finders)
     went_through_denormals = False
