@@ -30,6 +30,8 @@ def test_packages_types_and_cluster_files_are_in_and_tests_are_out(wheel):
     for wanted in (
         "finder/cpu.py",
         "gpu/compiling.py",
+        "gpu/kernels/search.cu",
+        "gpu/kernels/layout.cuh",
         "frame_archive/archive.py",
         "cluster_store/writer.py",
         "workflows/process.py",
