@@ -1,4 +1,4 @@
-"""Is the CUDA finder right and fast on this machine's GPU? ``python benchmarks/gpu_check.py``, under four minutes.
+"""Is the CUDA finder right and fast on this machine's GPU? ``python benchmarks/gpu_check.py``, in under four minutes.
 
 Oracle cases and random ones bit for bit against the CPU finder; NVIDIA's compute-sanitizer, where it is; a whole run of
 20 000 frames through ``process --gpus 1``, compared with the CPU's; the GPU's ceilings; and the ladder of

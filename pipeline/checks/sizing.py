@@ -10,7 +10,7 @@ from typing import Any
 from dask.utils import parse_bytes
 from distributed.system import MEMORY_LIMIT
 
-from gpu.pinned_budget import pinned_bytes
+from gpu.memory_plan import finder_memory
 from gpu.settings import GpuSettings
 from pipeline.batches.reading_ahead import BUFFERS, GPU_BLOCK_BYTES
 from pipeline.checks.forecast import PROCESS_BYTES, dense_worker_bytes, forecast, worker_bytes
@@ -134,7 +134,7 @@ def pinned_bytes_a_worker(prepared: PreparedRun, config: ClusterConfig) -> int:
         return 0
     archive, streams = prepared.archive, config.threads_a_worker
     settings = GpuSettings(n_streams=streams)
-    staging = pinned_bytes(prepared.options.parameters, archive.frame_shape, archive.dtype, settings)
+    staging = finder_memory(prepared.options.parameters, archive.frame_shape, archive.dtype, settings).pinned
     start, stop = next(iter(archive.blocks(0, archive.n_frames, max_bytes=GPU_BLOCK_BYTES)))
     return staging + streams * BUFFERS * (stop - start) * archive.frame_nbytes
 
