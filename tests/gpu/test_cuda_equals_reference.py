@@ -72,11 +72,13 @@ def cases(draw):
     if draw(st.booleans()):
         frames = np.asfortranarray(frames)
     share = draw(st.sampled_from([None, 0.1, 0.9]))
+    graphs = draw(st.booleans())
     how = GpuSettings(
         n_streams=1,
         chunk_frames=draw(st.integers(1, 9)),
         frames_a_launch=a_launch,
-        graphs=draw(st.booleans()),
+        graphs=graphs,
+        pinned=graphs or draw(st.booleans()),
         overlap=draw(st.booleans()),
         room=draw(st.sampled_from([1e-6, 0.02, 1.0])),
     )
@@ -164,6 +166,22 @@ def test_window_sums_are_rounded_in_the_designs_order(cpu_compiler, window):
     n_windows = 2 * 16 * 16
     assert 0.2 * n_windows < expected.sum() < 0.8 * n_windows
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.slow
+def test_a_side_of_more_than_65535_pixels_has_wider_coordinates(cpu_compiler):
+    shape = 1, 65_601
+    frame = np.full((1, *shape), 100, np.uint16)
+    frame[0, 0, [3, 40_000, 65_600]] += 90
+    pedestal = Pedestal.from_mean_and_noise(np.full(shape, 100.0), np.full(shape, 2.0))
+    how = GpuSettings(n_streams=1, chunk_frames=2, frames_a_launch=1)
+    finder = CudaFinder(FinderParameters(), shape, device=EmulatedDevice(cpu_compiler), settings=how)
+    found = finder.find(frame, pedestal)
+    assert found.x.dtype == found.y.dtype == np.uint32
+    assert found.x.tolist() == [3, 40_000, 65_600]
+    np.testing.assert_array_equal(
+        found.signal, open_finder("reference", FinderParameters(), shape).find(frame, pedestal).signal
+    )
 
 
 def _windows(frames, rows, cols):
