@@ -42,17 +42,29 @@ def common_movement(
         return CommonMovement(math.nan, math.nan, math.nan)
     some = frames[:: max(1, len(frames) // FRAMES_LOOKED_AT)][:FRAMES_LOOKED_AT]
     scale = np.where(counts, 1 / np.where(counts, noise, 1), 0).astype(np.float32)
-    widths = np.clip((some - centre).astype(np.float32) * scale, -CLIP, CLIP)
     in_row, in_column = counts.sum(axis=1), counts.sum(axis=0)
-    whole = widths.sum(axis=(1, 2)) / counts.sum()
-    left = widths - whole[:, None, None] * counts
-    rows = (left.sum(axis=2) / np.maximum(in_row, 1))[:, in_row > 0]
-    columns = (left.sum(axis=1) / np.maximum(in_column, 1))[:, in_column > 0]
+    n_pixels = int(in_row.sum())
+    whole = np.empty(len(some), np.float32)
+    rows = np.empty((len(some), len(in_row)), np.float32)
+    columns = np.empty((len(some), len(in_column)), np.float32)
+    # Frame by frame: what is computed on the way stays in the cache, where all frames together would not.
+    for number, frame in enumerate(some):
+        widths = np.clip((frame - centre).astype(np.float32) * scale, -CLIP, CLIP)
+        whole[number] = widths.sum() / n_pixels
+        rows[number] = widths.sum(axis=1) - whole[number] * in_row
+        columns[number] = widths.sum(axis=0) - whole[number] * in_column
     return CommonMovement(
-        _beyond_chance(whole, float(counts.sum())),
-        _beyond_chance(rows, float(np.median(in_row[in_row > 0]))),
-        _beyond_chance(columns, float(np.median(in_column[in_column > 0]))),
+        _beyond_chance(whole, float(n_pixels)),
+        _beyond_chance(*_means(rows, in_row)),
+        _beyond_chance(*_means(columns, in_column)),
     )
+
+
+def _means(sums: NDArray[np.float32], n_pixels: NDArray[np.intp]) -> tuple[NDArray[np.float32], float]:
+    """The means of rows or columns that have pixels, and how many a usual one has."""
+    some = n_pixels > 0
+    means = (sums[:, some] / n_pixels[some]).astype(np.float32)
+    return means, float(np.median(n_pixels[some]))
 
 
 def _beyond_chance(levels: NDArray[np.float32], n_pixels: float) -> float:
