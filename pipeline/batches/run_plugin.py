@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from pipeline.batches.chain_states import ChainStart, ChainStates
 from pipeline.batches.plan import Batch
 from pipeline.batches.reading_ahead import ReadAhead
 from pipeline.batches.work_clock import WorkClock
+from pipeline.errors import ClusterUnavailableError
 from pipeline.faults import writing
 from pipeline.workers.gpu_workers import decode_threads
 
@@ -71,6 +73,7 @@ class RunPlugin(WorkerPlugin):
     def __init__(self, setup: RunSetup) -> None:
         self.run = setup
         self.name = plugin_name(setup.run_id)
+        self.version = metadata.version("photonflow")
 
     def setup(self, worker: Worker) -> None:
         """Open the archive and make the finder."""
@@ -141,7 +144,16 @@ class RunPlugin(WorkerPlugin):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"run": self.run, "name": self.name}
+        return {"run": self.run, "name": self.name, "version": self.version}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A worker that comes while the run goes on was not asked before; what it can't unpickle makes it leave.
+        ours = metadata.version("photonflow")
+        if ours != state["version"]:
+            raise ClusterUnavailableError(
+                f"this worker has photonflow {ours} and the run is of {state['version']}: install the same on both"
+            )
+        self.__dict__.update(state)
 
 
 def plugin_name(run_id: str) -> str:

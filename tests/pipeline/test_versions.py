@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import ClusterConfig, ClusterUnavailableError, open_cluster
+from pipeline import ClusterConfig, ClusterUnavailableError, RunOptions, execute, open_cluster, prepare
 from pipeline.workers.cluster_check import check_cluster
 from pipeline.workers.versions import differences, require_photonflow
 
@@ -38,6 +38,47 @@ def test_a_release_of_python_that_changes_nothing_that_travels_is_not_named():
     assert differences(versions) == []
 
 
+def named(folder, version):
+    """Have a folder say that photonflow of such a version is there."""
+    information = folder / f"photonflow-{version}.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: photonflow\nVersion: {version}\n")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a process of Dask's, as a facility would from the shell; it meets the others at `scheduler.json`."""
+    with contextlib.ExitStack() as stack:
+
+        def start(module, *options, path, python=()):
+            environment = os.environ | {"PYTHONPATH": str(path)}
+            command = [sys.executable, *python, "-m", f"distributed.cli.{module}", "--no-dashboard", *options]
+            process = subprocess.Popen(
+                [*command, "--scheduler-file", str(tmp_path / "scheduler.json")],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=tmp_path,
+                env=environment,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+@pytest.fixture
+def scheduler(start, tmp_path):
+    """The configuration of a scheduler that runs."""
+    file = tmp_path / "scheduler.json"
+    process = start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", path="")
+    while not (file.exists() and file.read_text()):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.05)
+            raise AssertionError("the scheduler ended")
+    return ClusterConfig(kind="existing", scheduler=json.loads(file.read_text())["address"])
+
+
 @pytest.fixture
 def without_photonflow(tmp_path):
     """A folder with all that is installed, but photonflow."""
@@ -50,34 +91,35 @@ def without_photonflow(tmp_path):
 
 
 @pytest.mark.parametrize("version", [None, "0.0.9"])
-def test_a_worker_without_this_photonflow_ends_the_run_before_it_begins(tmp_path, without_photonflow, version):
-    """Started from the shell, as a facility would."""
+def test_a_worker_without_this_photonflow_ends_the_run_before_it_begins(start, scheduler, without_photonflow, version):
     if version is not None:
-        information = without_photonflow / f"photonflow-{version}.dist-info"
-        information.mkdir()
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: photonflow\nVersion: {version}\n")
-    file = tmp_path / "scheduler.json"
-    environment = os.environ | {"PYTHONPATH": str(without_photonflow)}
-    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "env": environment}
-    with contextlib.ExitStack() as stack:
-        for arguments in (
-            ("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"),
-            ("distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"),
-        ):
-            # -S: the folder instead of what is installed.
-            command = [sys.executable, "-S", "-m", *arguments, "--scheduler-file", str(file)]
-            process = subprocess.Popen(command, **options)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            while not (file.exists() and file.read_text()):
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=0.05)
-                    raise AssertionError("the scheduler ended")
-        config = ClusterConfig(kind="existing", scheduler=json.loads(file.read_text())["address"])
-        said = (
-            "no photonflow" if version is None else f"photonflow {version} and this is {metadata.version('photonflow')}"
-        )
-        with open_cluster(config) as client, pytest.raises(ClusterUnavailableError, match=said):
-            require_photonflow(client)
-        [workers] = [check for check in check_cluster(config) if check.what == "workers"]
-        assert (workers.ok, said in workers.found) == (False, True)
+        named(without_photonflow, version)
+    # -S: the folder instead of what is installed.
+    start("dask_worker", "--no-nanny", "--nthreads", "1", path=without_photonflow, python=["-S"])
+    said = f"photonflow {version} and this is {metadata.version('photonflow')}" if version else "no photonflow"
+    with open_cluster(scheduler) as client, pytest.raises(ClusterUnavailableError, match=said):
+        require_photonflow(client)
+    [workers] = [check for check in check_cluster(scheduler) if check.what == "workers"]
+    assert (workers.ok, said in workers.found) == (False, True)
+
+
+@pytest.mark.slow
+def test_a_worker_with_another_photonflow_that_comes_later_leaves_and_the_run_goes_on(
+    start, scheduler, tmp_path, make_archive
+):
+    archive = make_archive()
+    named(tmp_path / "other", "0.0.9")
+    start("dask_worker", "--no-nanny", "--nthreads", "1", path=os.environ.get("PYTHONPATH", ""))
+    ended = []
+
+    def on_progress(progress):
+        if progress.batches == 3:
+            path = f"{tmp_path / 'other'}:{os.environ.get('PYTHONPATH', '')}"
+            ended.append(start("dask_worker", "--no-nanny", "--nthreads", "1", path=path).wait())
+
+    with open_cluster(scheduler) as client:
+        options = RunOptions(archive.path, batch_size=5)
+        result = execute(prepare(options), client, on_progress=on_progress)
+        assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
+    assert ended == [1]
+    assert result.skipped == ()
