@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import logging
 import re
 import threading
@@ -18,6 +20,11 @@ from frame_formats.libraries import library
 from frame_formats.open_files import OpenFiles
 from frame_formats.source import Frames, FrameSource, OpenedSource, SourceFacts, SourceFile, UnreadableFrameError
 
+_BLOCK = 1 << 20
+_BINARY_SECTION, _PIXELS_BEGIN = b"--CIF-BINARY-FORMAT-SECTION--", b"\x0c\x1a\x04\xd5"
+"""Between these is the header of a CBF file's pixels (imgCIF dictionary, `_array_data.data`)."""
+_UNPACKED_BY: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+
 
 def open_fabio(path: Path) -> OpenedSource:
     """Open a file of one of fabio's formats.
@@ -26,6 +33,7 @@ def open_fabio(path: Path) -> OpenedSource:
         SourceError: fabio does not read it.
     """
     try:
+        _require_header_of_cbf(path)
         with _told() as said, library("fabio", f"{path} is of a format that").open(str(path)) as image:
             shape, dtype, n = tuple(image.shape), np.dtype(image.dtype), int(image.nframes)
             header = {str(key): value for key, value in image.header.items()}
@@ -40,6 +48,21 @@ def open_fabio(path: Path) -> OpenedSource:
         raise SourceError(f"{path} holds images of {shape}: frames are (y, x)")
     facts = SourceFacts(kind.upper(), attrs=_attrs(header), header=header, files=(SourceFile(path, n),))
     return OpenedSource(_Images(path, n, (int(shape[0]), int(shape[1])), dtype), facts)
+
+
+def _require_header_of_cbf(path: Path) -> None:
+    """Refuse a CBF file whose header does not end: fabio would look for that end for ever."""
+    unpack = _UNPACKED_BY.get(path.suffix.lower(), open)
+    name = path.name.lower().removesuffix(".gz").removesuffix(".bz2")
+    with unpack(path, "rb") as file:
+        content = file.read(_BLOCK)
+        if not (content.startswith(b"###") or name.endswith(".cbf")):
+            return
+        while _PIXELS_BEGIN not in content.partition(_BINARY_SECTION)[2]:
+            more = file.read(_BLOCK)
+            if not more:
+                raise SourceError(f"{path} is cut short or damaged: the header of a CBF file does not end in it")
+            content += more
 
 
 def _attrs(header: dict[str, Any]) -> dict[str, Any]:

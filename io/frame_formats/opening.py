@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frame_formats.errors import SourceError
+from frame_formats.errors import SourceError, cause
 from frame_formats.fabio_images import open_fabio
 from frame_formats.fits import open_fits
 from frame_formats.hdf5 import open_hdf5
@@ -67,7 +67,12 @@ def open_source(path: Path, name: str | None = None, options: SourceOptions | No
         SourceError: it holds no frames that can be read.
     """
     options = options or SourceOptions()
-    opened = _open(path, name, options)
+    try:
+        opened = _open(path, name, options)
+    except (SourceError, MemoryError):
+        raise
+    except Exception as error:  # The libraries that read formats raise whatever a damaged file leads them to.
+        raise SourceError(f"{path} is damaged: {cause(error)}; copy it again") from error
     if opened.frames.dtype.kind not in "iufb":
         raise SourceError(f"{path} holds {opened.frames.dtype} values: a frame is one number a pixel")
     if opened.frames.n_frames == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 
 import fabio
@@ -88,6 +89,18 @@ def test_images_that_are_cut_short_are_never_filled_up_with_zeros(tmp_path, fram
     path.write_bytes(path.read_bytes()[:-60])
     with pytest.raises(ValueError, match=r"image 6 of .*all\.edf is damaged or cut short"):
         read(open_source(path).frames, step=7)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kept", [60, 281, None])
+def test_a_cbf_file_whose_header_does_not_end_is_not_looked_through_for_ever(tmp_path, frames, packed, kept):
+    CbfImage(data=frames[0].astype(np.int32)).write(tmp_path / "a.cbf")
+    content = (tmp_path / "a.cbf").read_bytes()
+    content = content[:kept] if kept else content.replace(b"--CIF-BINARY", b"--CIF BINARY")
+    path = tmp_path / ("b.cbf.gz" if packed else "b.cbf")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(SourceError, match=r"b\.cbf.* is cut short or damaged: the header of a CBF file does not end"):
+        open_source(path)
 
 
 def test_what_fabio_does_not_read_is_said_in_a_sentence(tmp_path):

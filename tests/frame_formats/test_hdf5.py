@@ -227,6 +227,17 @@ def test_files_that_cannot_be_opened_say_why(tmp_path, frames):
         open_source(path)
 
 
+def test_a_file_whose_groups_are_damaged_is_said_in_a_sentence(tmp_path, frames):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["entry/data/data"] = frames
+    content = path.read_bytes()
+    assert content.count(b"HEAP") > 1  # Where the names of a group's members lie.
+    path.write_bytes(content.replace(b"HEAP", b"HEAQ"))
+    with pytest.raises(SourceError, match=r"a\.h5 is damaged: .*heap.*; copy it again"):
+        open_source(path)
+
+
 def test_a_damaged_chunk_is_told_by_its_frame(tmp_path, frames, read):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:

@@ -71,6 +71,7 @@ def test_an_npy_file_that_is_cut_short_gives_the_whole_frames_before(tmp_path, f
     [
         (b"", "is empty"),
         (b"\x93NUMPY\x01\x00\x76\x00{'descr'", "is not a whole NPY file"),
+        (b"\x93NUMPY\x01\x00\x10\x00{'descr': ('<u2'\n", "is damaged"),
         (b"PK\x03\x04 and no more", "is not a whole NPZ file"),
         (b"nothing that is known", "is of no format that is known here: it does not begin as a whole .npy file does"),
     ],
