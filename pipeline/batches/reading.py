@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,13 @@ import xxhash
 from distributed.metrics import context_meter
 
 from frame_archive import FrameArchive, ReadUse
+from pipeline.batches.block_sizes import GPU_BLOCK_BYTES
 from pipeline.batches.plan import Batch
-from pipeline.batches.reading_ahead import GPU_BLOCK_BYTES, ReadAhead
 from pipeline.batches.run_plugin import RunPlugin, plugin_of
 from pipeline.faults import reading_frames
+
+if TYPE_CHECKING:
+    from pipeline.batches.reading_ahead import ReadAhead
 
 
 class StageClock:

@@ -19,12 +19,7 @@ import numpy.typing as npt
 from frame_archive import FrameArchive, ReadUse
 from gpu.finder import CudaFinder
 from gpu.pinned_frames import PinnedFrames
-
-GPU_BLOCK_BYTES = 32 << 20
-"""Bytes of frames that a GPU is handed at a time, if the archive's chunks allow: several of its own chunks."""
-
-BUFFERS = 2
-"""Blocks that a batch has page-locked: one that is searched, one that is read."""
+from pipeline.batches.block_sizes import BUFFERS
 
 Frames = npt.NDArray[np.integer[Any]]
 

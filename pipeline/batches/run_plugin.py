@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,17 @@ from finder import Finder, FinderParameters, Pedestal, chosen_backend, open_find
 from finder.offset import lower_median
 from finder.products import ProductCounter, ProductOptions
 from frame_archive import ArchiveAddress, FrameArchive
-from gpu.finder import CudaFinder
 from gpu.settings import GpuSettings
 from pipeline.batches.chain_start import ChainOptions
 from pipeline.batches.chain_states import ChainStart, ChainStates
 from pipeline.batches.plan import Batch
-from pipeline.batches.reading_ahead import ReadAhead
 from pipeline.batches.work_clock import WorkClock
 from pipeline.errors import ClusterUnavailableError
 from pipeline.faults import writing
 from pipeline.workers.gpu_workers import decode_threads
+
+if TYPE_CHECKING:
+    from pipeline.batches.reading_ahead import ReadAhead
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,10 @@ class RunPlugin(WorkerPlugin):
         run, shape = self.run, self.archive.frame_shape
         if chosen_backend(run.backend) != "cuda":
             return open_finder(run.backend, run.parameters, shape, run.pixel_mask)
+        # Late: this module is loaded where runs are started too, and Numba comes with these.
+        from gpu.finder import CudaFinder
+        from pipeline.batches.reading_ahead import ReadAhead
+
         # A stream for each thread.
         settings = GpuSettings(n_streams=int(worker.state.nthreads))
         finder = CudaFinder(run.parameters, shape, run.pixel_mask, settings=settings)

@@ -12,7 +12,7 @@ from distributed.system import MEMORY_LIMIT
 
 from gpu.memory_plan import finder_memory
 from gpu.settings import GpuSettings
-from pipeline.batches.reading_ahead import BUFFERS, GPU_BLOCK_BYTES
+from pipeline.batches.block_sizes import BUFFERS, GPU_BLOCK_BYTES
 from pipeline.checks.forecast import PROCESS_BYTES, dense_worker_bytes, forecast, worker_bytes
 from pipeline.errors import NotEnoughMemoryError
 from pipeline.preparation import PreparedRun
