@@ -90,7 +90,7 @@ def without_photonflow(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("version", [None, "0.0.9"])
+@pytest.mark.parametrize("version", [None, pytest.param("0.0.9", marks=pytest.mark.slow)])
 def test_a_worker_without_this_photonflow_ends_the_run_before_it_begins(start, scheduler, without_photonflow, version):
     if version is not None:
         named(without_photonflow, version)

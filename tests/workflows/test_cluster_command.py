@@ -51,6 +51,7 @@ def test_a_scheduler_that_runs_already_is_not_started(photonflow):
     assert "use it with --cluster existing" in photonflow("cluster", "start", "existing").sentence
 
 
+@pytest.mark.slow
 def test_workers_that_are_kept_up_serve_runs_until_ctrl_c(python_m, archive, tmp_path):
     (tmp_path / "c.yaml").write_text("kind: local-cpu\nworkers: 1\nwait_for_workers: 2 minutes\n")
     command = [sys.executable, "-m", "workflows.cluster", "start", "c.yaml"]
