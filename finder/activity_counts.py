@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,8 @@ class ActivityCounts:
     def __init__(self, memory: Memory, image: Image, kernel: Kernel) -> None:
         self._image, self._kernel = image, kernel
         self.counters = counters_of(memory, image)
-        self._totals = np.zeros((N_MARKS, TILE_ROWS * image.tiles, image.padded), np.uint32)
+        shape = N_MARKS, TILE_ROWS * image.tiles, image.padded
+        self._totals: NDArray[np.uint32] = memory.zeros(math.prod(shape), np.uint32).reshape(shape)
         self._n_frames = 0
         self._n_uncollected: int = 0
 

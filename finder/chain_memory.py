@@ -26,8 +26,9 @@ from finder.pedestal import Pedestal
 
 PAGE = 4096  # Bytes.
 WORD = 64  # Bits.
-# What a chain keeps of each pixel: X0, the sums, a mask's bit, how often it was blind, and marks and digits of counts.
-BYTES_A_PIXEL = 4 + 4 + 4 + 1 + 4 + (SLOTS + DIGITS) * N_MARKS / 8
+# What a chain keeps of each pixel: X0, the sums, a mask's bit, how often it was blind, and the other counts with their
+# marks and digits.
+BYTES_A_PIXEL = 4 + 4 + 4 + 1 + 4 + N_MARKS * (4 + (SLOTS + DIGITS) / 8)
 
 
 def image_of(shape: tuple[int, int], kernel: Kernel) -> Image:

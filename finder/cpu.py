@@ -31,7 +31,7 @@ FIRST_GUESS = 0.02  # Clusters a pixel, for the first frames of a chain.
 class CpuFinder(Finder):
     """The finder on one core; threads that run chains side by side use one core each.
 
-    A chain's memory is 29 bytes a pixel of the frame, a few hundred kilobytes for the rows at work, and the results.
+    A chain's memory is 31 bytes a pixel of the frame, a few hundred kilobytes for the rows at work, and the results.
     """
 
     backend: ClassVar[str] = "cpu"

@@ -15,6 +15,9 @@ from numpy.typing import DTypeLike, NDArray
 
 HUGE_PAGE = 2 << 20  # Bytes. Where they are larger the system takes what fits.
 CACHE_LINE = 64  # Bytes; also the widest vector.
+# In larger pieces each array fills huge pages of its own, for which NumPy asks; and a process that keeps what it has
+# freed, as workers do, pays for their first touch but once.
+LARGEST_PIECE = 32 << 20
 
 
 class Memory:
@@ -25,7 +28,7 @@ class Memory:
     """
 
     def __init__(self, nbytes: int) -> None:
-        self._rest = _huge_pages(nbytes) if nbytes >= HUGE_PAGE else np.empty(0, np.uint8)
+        self._rest = _huge_pages(nbytes) if HUGE_PAGE <= nbytes <= LARGEST_PIECE else np.empty(0, np.uint8)
 
     def zeros(self, size: int, dtype: DTypeLike) -> NDArray[Any]:
         """`size` zeros that begin on a cache line."""

@@ -21,6 +21,7 @@ Noise = Literal["running", "trained"]
 # Detectors in the field, and widths that no vector divides.
 SHAPES = ((400, 400), (399, 397), (400, 401), (512, 1024), (2164, 2068), (4148, 4362))
 MEGAPIXEL = 1e6
+FEWEST_FRAMES = 8
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Sizes:
     Attributes:
         frames: frames of 400×400 for 3×3; larger windows get fewer.
         dark: darks that both train on.
-        pixels: about so many of the other shapes, in frames of at least two.
+        pixels: about so many of the other shapes, in at least eight frames.
         repeats: timed laps.
         shapes: (y, x) of the frames of the contest of shapes, the first the one that the others are compared with.
     """
@@ -207,7 +208,8 @@ def shapes(folder: Path, sizes: Sizes) -> Iterator[Row]:
     work: dict[tuple[int, int], Callable[[], Lap]] = {}
     megapixels: dict[tuple[int, int], float] = {}
     for shape in sizes.shapes:
-        n = max(2, round(sizes.pixels / (shape[0] * shape[1])))
+        # Of few frames much would go into what a chain does once: touching memory for the first time.
+        n = max(FEWEST_FRAMES, round(sizes.pixels / (shape[0] * shape[1])))
         # The same few frames again and again: drawing them takes longer than searching them.
         few = simulated(folder, "shape", replace(MOENCH, shape=shape), min(n, 4))
         frames: npt.NDArray[Any] = np.resize(few.load(), (n, *shape))
