@@ -53,10 +53,10 @@ def measured(action: Callable[[], float], nbytes: int) -> tuple[float, float]:
     return nbytes / (time.perf_counter() - began) / 1e9, nbytes / max(cpu, 1e-9) / 1e9
 
 
-def copy(source: Path, target: Path) -> float:
+def copy(source: Path, target: Path, buffer_nbytes: int) -> float:
     """A plain copy, without the help that some file systems give; returns its CPU time."""
     began = time.thread_time()
-    buffer = memoryview(bytearray(BUFFER))
+    buffer = memoryview(bytearray(buffer_nbytes))
     with source.open("rb", 0) as read, target.open("wb", 0) as write:
         while n_bytes := read.readinto(buffer):
             write.write(buffer[:n_bytes])
@@ -85,6 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--frames", type=int, default=4000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--copy-buffer", type=int, default=BUFFER, help="Bytes that the copy takes at a time.")
     parser.add_argument("--folder", type=Path, help="Where the files go; a temporary folder by default.")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -93,11 +94,12 @@ def main() -> None:
         source = folder / "frames.npy"
         noise = np.random.default_rng(0).normal(1000, 5, (200, 400, 400)).astype(np.uint16)
         np.save(source, np.resize(noise, (arguments.frames, 400, 400)))
-        figures = measure(source, folder, arguments.repeats)
+        figures = measure(source, folder, arguments.repeats, arguments.copy_buffer)
         figures["codec_alone_GB_per_cpu_s"] = codec_alone(noise[:CHUNK])
     figures |= {
         "frames": arguments.frames,
         "repeats": arguments.repeats,
+        "copy_buffer": arguments.copy_buffer,
         "cpu": cpu_model(),
         "cores": psutil.cpu_count(),
         "load_at_end": psutil.getloadavg(),
@@ -110,7 +112,7 @@ def main() -> None:
         arguments.json.write_text(text + "\n")
 
 
-def measure(source: Path, folder: Path, repeats: int) -> dict[str, Any]:
+def measure(source: Path, folder: Path, repeats: int, copy_buffer: int) -> dict[str, Any]:
     """Take turns between the copy and each kind of ingest."""
     nbytes = source.stat().st_size
     runs: dict[str, list[tuple[float, float]]] = {}
@@ -123,7 +125,7 @@ def measure(source: Path, folder: Path, repeats: int) -> dict[str, Any]:
             for turn in range(repeats + 1):
                 place = folder / f"{n_workers} workers" / f"turn {turn}"
                 place.mkdir(parents=True)
-                note(f"copy, beside {n_workers} workers", partial(copy, source, place / "copy.npy"))
+                note(f"copy, beside {n_workers} workers", partial(copy, source, place / "copy.npy", copy_buffer))
                 for compression in ("none", "lz4"):
                     plan = plan_ingest([str(source)], IngestOptions(compression=compression))
                     ingested = partial(_ingested, plan, place / f"{compression}.zarr", client)
