@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,10 +41,22 @@ def test_where_cupy_is_missing_the_device_says_what_to_install():
     )
 
 
+@pytest.fixture(scope="module")
+def runtime():
+    """CuPy's CUDA runtime: installed, or in a folder of its own, where it makes no GPU of interest to other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[2] / ".cupy"))
+        yield pytest.importorskip(
+            "cupy.cuda.runtime",
+            reason="CuPy is not there: pip install --no-deps --target .cupy cupy-cuda12x cuda-pathfinder",
+        )
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("cupy", "cupyx", "cupy_backends")]:
+            del sys.modules[name]
+
+
 @pytest.fixture
-def device(monkeypatch, tmp_path):
+def device(runtime, monkeypatch, tmp_path):
     """CuPy's device on a machine whose CUDA refuses everything, for want of a driver."""
-    runtime = pytest.importorskip("cupy.cuda.runtime", reason="CuPy is not installed: pip install -e '.[cuda12]'")
     from cupy_backends.cuda.api import driver
 
     from gpu.cupy_device import CupyDevice, _Cuda
