@@ -7,7 +7,6 @@ calls here let go of the interpreter's lock while CUDA works.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import threading
 import weakref
@@ -35,6 +34,7 @@ from gpu.device import (
     Program,
     Stream,
 )
+from gpu.giving_back import give_back, nothing_given_back, quietly
 
 # More than this a kernel has to ask for.
 _PLAIN_SHARED_BYTES = 48 << 10
@@ -102,6 +102,8 @@ class CupyDevice:
 
     def __init__(self, cuda: _Cuda, properties: dict[str, Any]) -> None:
         self._cuda = cuda
+        self._programs: dict[KernelSource, _Program] = {}
+        self._loading = threading.Lock()
         name = properties["name"]
         self.name = name.decode() if isinstance(name, bytes) else str(name)
         self.architecture = int(properties["major"]) * 10 + int(properties["minor"])
@@ -137,9 +139,12 @@ class CupyDevice:
         return _Event(self._cuda)
 
     def load(self, source: KernelSource) -> Program:
-        """Compile, or find compiled, and load."""
-        code = cubin(KERNELS / source.file, self.architecture, dict(source.definitions))
-        return _Program(self._cuda, code, source.file)
+        """Compile, or find compiled, and load; once for all that ask for the same."""
+        with self._loading:
+            if source not in self._programs:
+                code = cubin(KERNELS / source.file, self.architecture, dict(source.definitions))
+                self._programs[source] = _Program(self._cuda, code, source.file)
+            return self._programs[source]
 
     def memory(self) -> FreeMemory:
         """Device memory that is free, and in all."""
@@ -152,7 +157,7 @@ class _Memory:
     def __init__(self, cuda: _Cuda, address: int, nbytes: int) -> None:
         self.address = address
         self.nbytes = nbytes
-        self._release = weakref.finalize(self, _quietly, lambda: cuda.runtime.free(address))
+        self._release = weakref.finalize(self, give_back, lambda: cuda.runtime.free(address))
         self._release.atexit = False
 
     def free(self) -> None:
@@ -166,7 +171,7 @@ class _PinnedMemory:
         content = (ctypes.c_uint8 * nbytes).from_address(address)
         self.array: NDArray[np.uint8] = np.ctypeslib.as_array(content)
         # Given back, if not by `free`, then when no view of it is left.
-        self._release = weakref.finalize(content, _quietly, lambda: cuda.runtime.freeHost(address))
+        self._release = weakref.finalize(content, give_back, lambda: cuda.runtime.freeHost(address))
         self._release.atexit = False
 
     def free(self) -> None:
@@ -194,16 +199,18 @@ class _PageLock:
 
 
 def _unlock(cuda: _Cuda, address: int, _array: NDArray[Any]) -> None:
-    _quietly(lambda: cuda.runtime.hostUnregister(address))
+    give_back(lambda: cuda.runtime.hostUnregister(address))
 
 
 class _Event:
     def __init__(self, cuda: _Cuda) -> None:
         self._cuda = cuda
         with told_as_ours("no event can be made"):
-            handle = int(cuda.runtime.eventCreateWithFlags(cuda.runtime.eventDisableTiming))
+            # Who waits sleeps: threads that look again and again would take the cores from those that decode frames.
+            flags = int(cuda.runtime.eventDisableTiming) | int(cuda.runtime.eventBlockingSync)
+            handle = int(cuda.runtime.eventCreateWithFlags(flags))
         self.handle = handle
-        weakref.finalize(self, _quietly, lambda: cuda.runtime.eventDestroy(handle)).atexit = False
+        weakref.finalize(self, give_back, lambda: cuda.runtime.eventDestroy(handle)).atexit = False
 
     def synchronize(self) -> None:
         with told_as_ours("what was queued on the GPU has failed"):
@@ -249,9 +256,9 @@ class _Graph:
             with told_as_ours("what was captured can't become a graph"):
                 self.handle = int(cuda.runtime.graphInstantiate(captured))
         finally:
-            _quietly(lambda: cuda.runtime.graphDestroy(captured))
+            quietly(lambda: cuda.runtime.graphDestroy(captured))
         handle = self.handle
-        weakref.finalize(self, _quietly, lambda: cuda.runtime.graphExecDestroy(handle)).atexit = False
+        weakref.finalize(self, give_back, lambda: cuda.runtime.graphExecDestroy(handle)).atexit = False
 
 
 class _Stream:
@@ -260,7 +267,7 @@ class _Stream:
         with told_as_ours("no stream can be made"):
             handle = int(cuda.runtime.streamCreateWithFlags(cuda.runtime.streamNonBlocking))
         self.handle = handle
-        weakref.finalize(self, _quietly, lambda: cuda.runtime.streamDestroy(handle)).atexit = False
+        weakref.finalize(self, give_back, lambda: cuda.runtime.streamDestroy(handle)).atexit = False
 
     def upload(self, target: int, source: int, nbytes: int) -> None:
         self._copy(target, source, nbytes, "memcpyHostToDevice")
@@ -310,17 +317,18 @@ class _Stream:
 
     def capture(self, work: Callable[[], None]) -> Graph:
         runtime = self._cuda.runtime
-        with told_as_ours("no capture can begin"):
-            # Other threads may allocate while this one captures.
-            runtime.streamBeginCapture(self.handle, runtime.streamCaptureModeThreadLocal)
-        try:
-            work()
-        except BaseException:
-            # The stream would take nothing else. What was captured, if anything is handed over, is of no use.
-            _quietly(lambda: runtime.graphDestroy(runtime.streamEndCapture(self.handle)))
-            raise
-        with told_as_ours("what was queued can't be captured"):
-            captured = int(runtime.streamEndCapture(self.handle))
+        with nothing_given_back():
+            with told_as_ours("no capture can begin"):
+                # Other threads may allocate and free while this one captures.
+                runtime.streamBeginCapture(self.handle, runtime.streamCaptureModeThreadLocal)
+            try:
+                work()
+            except BaseException:
+                # The stream would take nothing else. What was captured, if anything is handed over, is of no use.
+                quietly(lambda: runtime.graphDestroy(runtime.streamEndCapture(self.handle)))
+                raise
+            with told_as_ours("what was queued can't be captured"):
+                captured = int(runtime.streamEndCapture(self.handle))
         return _Graph(self._cuda, captured)
 
     def replay(self, graph: Graph) -> None:
@@ -338,9 +346,3 @@ def _argument(value: Argument) -> Any:
         return ctypes.c_float(float(value))
     assert isinstance(value, int), value
     return ctypes.c_uint64(value)
-
-
-def _quietly(call: Callable[[], object]) -> None:
-    """Give something back; of a device that is lost, nothing can be, and that is told elsewhere."""
-    with contextlib.suppress(RuntimeError):
-        call()

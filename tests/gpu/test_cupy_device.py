@@ -1,5 +1,6 @@
 """What can be known of CuPy's device without a GPU: that it says why it can't be opened, and calls CUDA as it is."""
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpu.cuda_errors import device_error, driver_too_old
+from gpu.cupy_device import CupyDevice
 from gpu.device import DeviceError, KernelSource, LostDeviceError, OutOfDeviceMemoryError
 
 
@@ -39,6 +41,85 @@ def test_where_cupy_is_missing_the_device_says_what_to_install():
     assert ran.stderr.splitlines()[-1] == (
         "RuntimeError: the GPU is driven through CuPy, which is not installed: pip install 'photonflow[cuda12]'"
     )
+
+
+class WrittenDown:
+    """CUDA's runtime and driver, which do nothing but write down what they are asked, and answer with new handles."""
+
+    hostAllocPortable, eventDisableTiming, eventBlockingSync, streamNonBlocking = 1, 2, 1, 1  # noqa: N815
+    streamCaptureModeThreadLocal = 1  # noqa: N815
+
+    def __init__(self):
+        self.asked = []
+
+    @property
+    def runtime(self):
+        return self
+
+    driver = runtime
+
+    def __getattr__(self, name):
+        def answer(*arguments):
+            self.asked.append((name, *arguments))
+            return 256 * len(self.asked)
+
+        return answer
+
+    @property
+    def names(self):
+        return [name for name, *_ in self.asked]
+
+
+@pytest.fixture
+def written_down():
+    return WrittenDown()
+
+
+@pytest.fixture
+def any_gpu(written_down):
+    return CupyDevice(written_down, {"name": b"any", "major": 8, "minor": 0})
+
+
+def test_garbage_that_is_found_during_a_capture_is_given_back_after_it(any_gpu, written_down):
+    stream, cycle = any_gpu.stream(), [any_gpu.allocate(100), any_gpu.event()]
+    cycle.append(cycle)
+    gc.disable()  # It is this test that chooses the moment.
+    try:
+        del cycle
+        stream.capture(lambda: [gc.collect(), stream.fill(256, 0, 8)])
+    finally:
+        gc.enable()
+    names = written_down.names
+    begun, ended = names.index("streamBeginCapture"), names.index("streamEndCapture")
+    assert names[begun + 1 : ended] == ["memsetAsync"]
+    assert sorted(names[ended + 1 : ended + 3]) == ["eventDestroy", "free"]
+
+
+def test_a_capture_that_fails_is_ended_and_what_was_found_meanwhile_given_back(any_gpu, written_down):
+    stream, memory = any_gpu.stream(), any_gpu.allocate(100)
+
+    def work():
+        memory.free()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        stream.capture(work)
+    assert written_down.names[-4:] == ["streamBeginCapture", "streamEndCapture", "graphDestroy", "free"]
+
+
+def test_who_waits_for_an_event_sleeps(any_gpu, written_down):
+    any_gpu.event()
+    assert ("eventCreateWithFlags", 2 | 1) in written_down.asked
+
+
+def test_a_program_is_loaded_once_for_all_that_ask_for_it(any_gpu, written_down, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("gpu.cupy_device.KERNELS", tmp_path)
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(float* p) { p[0] = N; }')
+    three, four = (KernelSource("k.cu", (("N", n),), ("k",)) for n in (3, 4))
+    assert any_gpu.load(three) is any_gpu.load(three)
+    assert any_gpu.load(four) is not any_gpu.load(three)
+    assert written_down.names.count("moduleLoadData") == 2
 
 
 @pytest.fixture(scope="module")
