@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import threading
@@ -50,7 +51,9 @@ class CpuCompiler:
         """What runs the threads of a block, compiled."""
         fibers = self._folder / "fibers.o"
         if not fibers.exists():
-            self._run(*self._flags_of_fibers, "-c", str(HERE / "fibers.cpp"), "-o", str(fibers))
+            partial = fibers.with_suffix(f".{os.getpid()}.o")
+            self._run(*self._flags_of_fibers, "-c", str(HERE / "fibers.cpp"), "-o", str(partial))
+            partial.replace(fibers)
         return fibers
 
     def _built(self, source: KernelSource) -> Path:
@@ -64,11 +67,14 @@ class CpuCompiler:
                 *(f"EMULATE({kernel})\n" for kernel in source.kernels),
             ]
         )
-        unit, library = self._folder / f"{name}.cpp", self._folder / f"{name}.so"
-        unit.write_text(text)
-        self._run(
-            *self._flags, f"-I{HERE}", f"-I{self._kernels}", "-shared", str(unit), str(fibers), "-o", str(library)
-        )
+        library = self._folder / f"{name}.so"
+        if not library.exists():  # Several processes may share the folder.
+            unit, partial = (self._folder / f"{name}.{os.getpid()}.{kind}" for kind in ("cpp", "so"))
+            unit.write_text(text)
+            self._run(
+                *self._flags, f"-I{HERE}", f"-I{self._kernels}", "-shared", str(unit), str(fibers), "-o", str(partial)
+            )
+            partial.replace(library)
         return library
 
     def _run(self, *arguments: str) -> None:
