@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from finder import FinderParameters, Pedestal
+from finder import FinderParameters, Pedestal, open_finder
 
 ORACLE = Path(__file__).parents[1] / "tests" / "finder" / "oracle"
 NOISES: tuple[Literal["running", "trained"], ...] = ("running", "trained")
+Kernel = tuple[tuple[int, int], Literal["running", "trained"]]
+"""What the CPU finder is compiled for: rows and columns of the window, noise."""
 Case = tuple[str, FinderParameters, Any, Pedestal, Any]
 """Name, parameters, pixel mask or None, pedestal, frames (frame, y, x)."""
 
@@ -53,3 +57,24 @@ def random_cases(count: int) -> Iterator[Case]:
         mask = rng.random(shape) < 0.1 if seed % 3 == 0 else None
         frames = np.clip(values, 0, np.iinfo(dtype).max).astype(dtype)
         yield f"random case {seed}", parameters, mask, pedestal, frames
+
+
+def compile_for_cpu(cases: Iterable[Case], n_processes: int) -> list[Kernel]:
+    """Have the CPU finder compiled for all of the cases, by several processes: it takes seconds for each kernel.
+
+    What they compile is stored, and this process only has to load it. The kernels that the cases need.
+    """
+    needed = sorted({(parameters.cluster_size, parameters.noise) for _, parameters, *_ in cases})
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(_compiled_for_cpu, needed))
+
+
+def _compiled_for_cpu(kernel: Kernel) -> Kernel:
+    size, noise = kernel
+    parameters = FinderParameters(5.0, size, noise=noise)
+    dark, frames = np.arange(4, dtype=np.uint16).reshape(4, 1, 1), np.zeros((1, 16, 16), np.uint16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        pedestal = Pedestal.from_dark(np.broadcast_to(dark, (4, 16, 16)), n_samples=parameters.n_samples)
+        open_finder("cpu", parameters, (16, 16)).find(frames, pedestal)
+    return kernel

@@ -48,7 +48,7 @@ def test_every_rung_finds_the_same_clusters(report):
 
 
 def test_the_table_has_all_of_it(report):
-    shown = table(report | {"sanitizer": sanitized(lambda what: None), "run": {"same_digest": True}})
+    shown = table(report | {"sanitizer": sanitized(lambda what: None, 60), "run": {"same_digest": True}})
     for words in ("bit for bit: 1 oracle and 1 random cases", "H2D, pinned", "opt1", "ours", "the CPU's digest too"):
         assert words in shown
     assert "WRONG" not in shown
@@ -69,6 +69,14 @@ def test_a_finder_that_differs_is_seen(cpu_compiler, monkeypatch):
     monkeypatch.setattr(gpu_check, "open_finder", another)
     gpu_check._compare(wrong, [case], EmulatedDevice(cpu_compiler))
     assert any("running: the pedestal's s2 differs" in words for words in wrong["wrong"])
+
+
+def test_the_cpu_finder_is_compiled_beforehand_for_all_windows_and_noises():
+    from benchmarks import gpu_cases
+
+    cases = list(gpu_cases.oracle_cases())[:4]
+    needed = {(parameters.cluster_size, parameters.noise) for _, parameters, *_ in cases}
+    assert sorted(needed) == gpu_cases.compile_for_cpu(cases, 1)
 
 
 def test_raw_moments_in_float32_find_too_much():
