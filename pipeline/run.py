@@ -45,7 +45,7 @@ from pipeline.resuming.verification import FrameComparison
 from pipeline.workers.cluster_watch import ClusterWatch, Patience, despite_deaths
 from pipeline.workers.deaths import DeathsByTask
 from pipeline.workers.versions import require_photonflow
-from pipeline.workers.worker_backends import backend_of_workers
+from pipeline.workers.worker_backends import backend_of_workers, gpus_of_workers
 from pipeline.workers.worker_exits import WorkerExits
 
 logger = logging.getLogger(__name__)
@@ -177,6 +177,8 @@ class _Run:
         options, pedestal = prepared.options, trained.pedestal
         made = made_from(prepared, pedestal)
         attributes = run_attributes(prepared, trained) | {"made_from": json.dumps(made)}
+        if prepared.backend == "cuda" and (gpus := gpus_of_workers(self.client, self.watch)):
+            attributes["device"] = gpus
         if options.resume:
             compare = (
                 FrameComparison(prepared, self.client, self.id, self.watch, self.on_step) if options.verify else None

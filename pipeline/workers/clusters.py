@@ -81,9 +81,13 @@ def listening_host(config: ClusterConfig) -> str:
 
 @contextmanager
 def _local_cluster(config: ClusterConfig, gpus: tuple[VisibleGpu, ...], security: Security | None) -> Iterator[Cluster]:
-    environment = {"distributed.nanny.pre-spawn-environ": config.worker_environment}
+    settings = {
+        "distributed.nanny.pre-spawn-environ": config.worker_environment,
+        # Dask's own look at GPUs fails, and the worker with it, on lists that CUDA takes: -1, the beginning of a UUID.
+        "distributed.diagnostics.nvml": False,
+    }
     try:
-        with interrupts_held_back(), dask.config.set(environment):
+        with interrupts_held_back(), dask.config.set(settings):
             cluster = _of_gpus(config, gpus, security) if gpus else _of_cores(config, security)
     except RuntimeError as error:
         raise ClusterUnavailableError(
