@@ -13,6 +13,7 @@ pedestal needs no way back: it does not depend on that room.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Any
 
@@ -22,13 +23,15 @@ from numpy.typing import NDArray
 from finder import FinderParameters, Pedestal
 from finder.kept_clusters import KeptClusters
 from gpu.chain_memory import COUNTED, COUNTS, S1, STATE, UPLOADED, X0, ChainMemory, packed_planes
-from gpu.device import Device
+from gpu.device import Device, DeviceError, Graph, LostDeviceError
 from gpu.host_memory import host_memory
 from gpu.kernel_set import FrameKind, KernelSet
 from gpu.parameter_block import PARAMETER_BLOCK
 from gpu.settings import Chunk, GpuSettings
 from gpu.slot import Slot
 from gpu.staging import FrameFeed
+
+logger = logging.getLogger(__name__)
 
 
 class StreamContext:
@@ -56,6 +59,7 @@ class StreamContext:
     ) -> None:
         self.kind = kind
         self._parameters, self._chunk, self._settings = parameters, chunk, settings
+        self._graphs = settings.graphs
         self._n_pixels = shape[0] * shape[1]
         self._frame_nbytes = self._n_pixels * kind.itemsize
         self._stream, self._downloads = device.stream(), device.stream()
@@ -148,15 +152,26 @@ class StreamContext:
         if not staged:  # From where they are, or fewer than a graph copies.
             source = slot.staging_address if address is None else address + first * self._frame_nbytes
             self._stream.upload(slot.at.frames, source, n_frames * self._frame_nbytes)
-        if self._settings.graphs:
-            if staged not in slot.graphs:
-                work = partial(self._queue, slot, self._chunk.launches, staged)
-                slot.graphs[staged] = self._stream.capture(work)
-            self._stream.replay(slot.graphs[staged])
+        graph = self._captured(slot, staged) if self._graphs else None
+        if graph is not None:
+            self._stream.replay(graph)
         else:
             needed = -(-n_frames // self._chunk.frames_a_launch)
             self._queue(slot, needed + needed % 2, staged)
         self._stream.record(slot.done)
+
+    def _captured(self, slot: Slot, staged: bool) -> Graph | None:
+        """A chunk's work as a graph; None, once and for all, where the driver makes none of it: it only saves time."""
+        if staged not in slot.graphs:
+            try:
+                slot.graphs[staged] = self._stream.capture(partial(self._queue, slot, self._chunk.launches, staged))
+            except LostDeviceError:
+                raise
+            except DeviceError as error:
+                logger.warning("the GPU's work is queued piece by piece, which is slower: %s", error)
+                self._graphs = False
+                return None
+        return slot.graphs[staged]
 
     def _queue(self, slot: Slot, n_launches: int, staged: bool) -> None:
         """All of a chunk's work, on the stream."""

@@ -7,10 +7,10 @@ import threading
 
 import numpy as np
 import pytest
-from emulation.device import EmulatedDevice
+from emulation.device import EmulatedDevice, EmulatedStream
 
 from finder import FinderParameters, Pedestal, open_finder
-from gpu.device import DeviceError, OutOfDeviceMemoryError
+from gpu.device import DeviceError, LostDeviceError, OutOfDeviceMemoryError
 from gpu.finder import CudaFinder
 from gpu.memory_plan import finder_memory
 from gpu.settings import GpuSettings
@@ -59,6 +59,27 @@ def differences(found, expected):
         for name in ("s1", "s2")
     }
     return [name for name, (a, b) in named.items() if not np.array_equal(a, b)]
+
+
+def test_where_no_graph_can_be_made_work_is_queued_piece_by_piece(device, pedestal, frames, monkeypatch, caplog):
+    def refused(stream, work):
+        raise DeviceError("what was queued can't be captured: cudaErrorStreamCaptureInvalidated")
+
+    monkeypatch.setattr(EmulatedStream, "capture", refused)
+    found = cuda_finder(device, n_streams=1).find(frames, pedestal)
+    assert differences(found, expected_of(frames, pedestal)) == []
+    (told,) = caplog.messages
+    assert "piece by piece, which is slower: what was queued can't be captured" in told
+    assert device.graphs_replayed == 0
+
+
+def test_a_gpu_that_is_lost_while_a_graph_is_made_is_told(device, pedestal, frames, monkeypatch):
+    def lost(stream, work):
+        raise LostDeviceError("the context is gone")
+
+    monkeypatch.setattr(EmulatedStream, "capture", lost)
+    with pytest.raises(LostDeviceError, match="the context is gone"):
+        cuda_finder(device).find(frames, pedestal)
 
 
 def test_nothing_is_cut_off_where_every_pixel_fires(device, pedestal):
