@@ -27,9 +27,10 @@ import numpy as np
 
 from benchmarks.gpu_cases import Case, compile_for_cpu, oracle_cases, random_cases
 from benchmarks.gpu_ladder import kernel_microseconds, precision_counts, run_rung, rungs
+from benchmarks.gpu_table import table
 from finder import FinderParameters, Pedestal, open_finder
 from frame_archive.simulation import SimulatedDetector
-from gpu.device import Device
+from gpu.device import Device, DeviceError
 from gpu.finder import CudaFinder
 from gpu.settings import GpuSettings
 from pipeline.ceilings.gpu import GPU_CEILINGS, GpuWork
@@ -77,10 +78,23 @@ class Size:
     budget_seconds: float = 140.0
 
 
-def check(device: Device, size: Size, say: Callable[[str], None]) -> dict[str, Any]:
-    """Everything that needs no process of its own. The report; what is wrong is in `report["wrong"]`."""
+def check(
+    device: Device, size: Size, say: Callable[[str], None], report: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Everything that needs no process of its own. The report; what is wrong is in `report["wrong"]`.
+
+    Args:
+        device: the GPU.
+        size: how much is tried.
+        say: told what begins.
+        report: filled while it goes on, so that something is left of it where the GPU fails; None: a new one.
+
+    Raises:
+        DeviceError: the GPU failed at what was said last.
+    """
     began = time.perf_counter()
-    report: dict[str, Any] = {
+    report = {} if report is None else report
+    report |= {
         "device": device.name,
         "host": platform.node(),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -111,7 +125,7 @@ def check(device: Device, size: Size, say: Callable[[str], None]) -> dict[str, A
 def _compare(report: dict[str, Any], cases: Iterable[Case], device: Device) -> int:
     count = 0
     for name, parameters, mask, pedestal, frames in cases:
-        count += 1
+        report["case"], count = name, count + 1
         expected = open_finder("cpu", parameters, frames.shape[1:], mask).find(frames, pedestal)
         for settings in (GpuSettings(), GpuSettings(n_streams=1, chunk_frames=6, room=1e-6)):
             found = CudaFinder(parameters, frames.shape[1:], mask, device=device, settings=settings).find(
@@ -233,28 +247,6 @@ def _photonflow(command: str, *arguments: str) -> str:
     return ran.stdout
 
 
-def table(report: dict[str, Any]) -> str:
-    """The report for a person."""
-    lines = [f"{report['device']} in {report['host']}, {report['seconds']:.0f} s"]
-    lines.append(f"bit for bit: {report['oracle_cases']} oracle and {report['random_cases']} random cases")
-    for name, rate in report["ceilings"].items():
-        lines.append(f"  {name:<22} {rate['rate'] / 1e9:10.2f} G{rate['unit']}")
-    for window in (f"{side}x{side}" for side in report["size"]["windows"]):
-        ladder = report[f"ladder_{window}"]
-        lines.append(f"{window}: kernels alone {ladder['kernel_microseconds']:.2f} µs a frame")
-        lines += [
-            f"  {rung['name']:<5} {rung['microseconds_a_frame']:9.2f} µs a frame, {rung['share_of_tallest']:4.0%} of "
-            f"{ladder['tallest']}, host {rung['host_share']:4.0%}: {rung['what']}"
-            for rung in ladder["rungs"]
-        ]
-    for key in ("precision_clusters", "sanitizer", "left_out"):
-        if report.get(key):
-            lines.append(f"{key.replace('_', ' ')}: {report[key]}")
-    if "run" in report:
-        lines.append(f"process --gpus 1: the CPU's digest {'too' if report['run']['same_digest'] else 'is ANOTHER'}")
-    return "\n".join([*lines, *(f"WRONG {what}" for what in report["wrong"])])
-
-
 def main() -> int:
     """Check, print, and write the JSON; 1 where something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -275,7 +267,14 @@ def main() -> int:
     began, size = time.perf_counter(), Size()
     say("compiling the CPU finder, to compare with")
     compile_for_cpu(chain(oracle_cases(), random_cases(size.random_cases)), cores())
-    report = check(device, size, say)
+    report: dict[str, Any] = {}
+    try:
+        check(device, size, say, report)
+    except DeviceError as error:
+        report["wrong"].append(f"the GPU failed, last case {report.get('case')}: {error}")
+        options.json.write_text(json.dumps(report, indent=2))
+        print("\n".join(f"WRONG {what}" for what in report["wrong"]))
+        return 1
     report["run"] = whole_run(size.run_frames, say)
     report["sanitizer"] = sanitized(say, (SECONDS_IN_ALL - (time.perf_counter() - began)) / 2)
     report["seconds"] = time.perf_counter() - began

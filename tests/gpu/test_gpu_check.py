@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from emulation.device import EmulatedDevice
 
-from benchmarks.gpu_check import Size, check, sanitized, table
+from benchmarks.gpu_check import Size, check, sanitized
 from benchmarks.gpu_ladder import precision_counts, rungs
+from benchmarks.gpu_table import table
+from gpu.device import LostDeviceError
 
 TINY = Size(
     frames=16,
@@ -77,6 +79,18 @@ def test_the_cpu_finder_is_compiled_beforehand_for_all_windows_and_noises():
     cases = list(gpu_cases.oracle_cases())[:4]
     needed = {(parameters.cluster_size, parameters.noise) for _, parameters, *_ in cases}
     assert sorted(needed) == gpu_cases.compile_for_cpu(cases, 1)
+
+
+def test_where_the_gpu_fails_the_report_says_in_which_case(cpu_compiler, monkeypatch):
+    def failing(stream, event):
+        raise LostDeviceError("an illegal address")
+
+    monkeypatch.setattr("emulation.device.EmulatedStream.record", failing)
+    report = {}
+    with pytest.raises(LostDeviceError):
+        check(EmulatedDevice(cpu_compiler), TINY, lambda what: None, report)
+    assert report["case"].endswith(" running")
+    assert report["wrong"] == []
 
 
 def test_raw_moments_in_float32_find_too_much():
