@@ -94,8 +94,9 @@ __device__ __forceinline__ void down_a_column(const Region& region, int column, 
 }
 
 // Grid: tiles along x and y. `launch` counts from 0 in a chunk, whose frames are this launch's from `launch` *
-// FRAMES_A_LAUNCH on. A launch that finds no frames left hands the state on.
-extern "C" __global__ void __launch_bounds__(THREADS)
+// FRAMES_A_LAUNCH on. A launch that finds no frames left hands the state on. Three blocks on a multiprocessor allow 80
+// registers a thread: without a number some compilers hold large windows to 48 and spill.
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
 search(const ParameterBlock* __restrict__ block, const Frame* __restrict__ frames,
        const unsigned char* __restrict__ present, float* __restrict__ values, unsigned* __restrict__ marks,
        int rows, int cols, int chunk_frames, int launch)
