@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import dask
 from distributed import Client, LocalCluster, Security
@@ -161,6 +162,23 @@ def _patience_with_lost_workers() -> Iterator[None]:
         yield
 
 
+class _ClosedIfRefused(Client):
+    """A client that is closed at once if its scheduler can't be reached.
+
+    Dask leaves that to the garbage collector, whenever and in whatever thread it comes: in the one that the next client
+    has just started and waits for, it waits for a lock which that client holds, for ever.
+    """
+
+    def __init__(self, address: str, **options: Any) -> None:
+        begin: Callable[..., None] = super().__init__
+        end: Callable[[], None] = self.__del__
+        try:
+            begin(address, **options)
+        except BaseException:
+            end()
+            raise
+
+
 def connect(address: str, security: Security | None) -> Client:
     """A client of a scheduler that runs.
 
@@ -170,7 +188,7 @@ def connect(address: str, security: Security | None) -> Client:
     # Dask retries in the background and logs each try; one sentence at the end says all of it.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
-        return Client(address, timeout=SECONDS_TO_ANSWER, security=security, set_as_default=False)
+        return _ClosedIfRefused(address, timeout=SECONDS_TO_ANSWER, security=security, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         if address.startswith("tls://"):
             raise ClusterUnavailableError(
