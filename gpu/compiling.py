@@ -24,8 +24,6 @@ EXACT = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--pre
 """Options that make each float32 operation the correctly rounded one of IEEE 754, as on the CPU."""
 
 _DIGEST_BYTES = 32
-_loaded: dict[str, bytes] = {}
-_lock = threading.Lock()
 
 
 def compile_kernels(
@@ -49,26 +47,37 @@ def compile_kernels(
     return nvrtc().compile(source.read_text(), source.name, architecture, options)
 
 
-def cubin(source: Path, architecture: int, definitions: Mapping[str, int | str] | None = None) -> bytes:
-    """Machine code of a file, from this process, from the disk, or compiled now.
+class MachineCode:
+    """What a process has compiled or read so far; threads may share it."""
 
-    Processes that compile the same at the same time each keep what they made, one after the other: whoever reads has a
-    whole file. Where nothing can be kept, each process compiles for itself.
+    def __init__(self) -> None:
+        self._loaded: dict[str, bytes] = {}
+        self._lock = threading.Lock()
 
-    Args:
-        source: CUDA C++; it may include files beside it.
-        architecture: Compute capability without its dot.
-        definitions: Compile-time constants by name.
+    def cubin(self, source: Path, architecture: int, definitions: Mapping[str, int | str] | None = None) -> bytes:
+        """Machine code of a file, from this process, from the disk, or compiled now.
 
-    Raises:
-        CompilerMissingError: There is no NVRTC; it is asked for its version even where the code is on disk.
-        CompilationError: NVRTC refuses the source or the architecture.
-    """
-    name = _name(source, architecture, definitions or {})
-    with _lock:
-        if name not in _loaded:
-            _loaded[name] = _kept(name) or _compiled_and_kept(name, source, architecture, definitions or {})
-        return _loaded[name]
+        Processes that compile the same at the same time each keep what they made, one after the other: whoever reads
+        has a whole file. Where nothing can be kept, each process compiles for itself.
+
+        Args:
+            source: CUDA C++; it may include files beside it.
+            architecture: Compute capability without its dot.
+            definitions: Compile-time constants by name.
+
+        Raises:
+            CompilerMissingError: There is no NVRTC; it is asked for its version even where the code is on disk.
+            CompilationError: NVRTC refuses the source or the architecture.
+        """
+        name = _name(source, architecture, definitions or {})
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = _kept(name) or _compiled_and_kept(name, source, architecture, definitions or {})
+            return self._loaded[name]
+
+
+cubin = MachineCode().cubin
+"""Machine code that all of this process share."""
 
 
 def cache_folder() -> Path:

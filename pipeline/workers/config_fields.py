@@ -26,7 +26,7 @@ def take(kind: type[Config], content: Mapping[Any, Any], within: str = "") -> Co
         ValueError: A key that the class doesn't have, with the nearest that it has; or a value of another type.
     """
     hints = get_type_hints(kind)
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    known = list(hints)
     for key in content:
         if key not in known:
             nearest = difflib.get_close_matches(str(key), known, n=1)
@@ -45,8 +45,8 @@ def _value(hint: Any, value: Any, name: str) -> Any:
         return _value((matching or options)[0], value, name)
     if not _looks_like(hint, value):
         raise ValueError(f"{name}: {value!r} is not {_in_words(hint)}")
-    if is_dataclass(hint):
-        return take(hint, value, f"{name}.")  # type: ignore[arg-type]
+    if isinstance(hint, type) and is_dataclass(hint):
+        return take(hint, value, f"{name}.")
     if get_origin(hint) is tuple:
         return tuple(_value(get_args(hint)[0], entry, f"{name}[{k}]") for k, entry in enumerate(value))
     if get_origin(hint) is dict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import shlex
 import sys
@@ -94,7 +95,7 @@ def require_asyncssh() -> None:
         ClusterUnavailableError: It isn't.
     """
     try:
-        import asyncssh  # noqa: F401
+        importlib.import_module("asyncssh")
     except ImportError as error:
         raise ClusterUnavailableError(f"kind 'ssh' needs asyncssh: pip install 'photonflow[ssh]' ({error})") from error
 

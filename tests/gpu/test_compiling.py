@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu import compiling
-from gpu.compiling import EXACT, compile_kernels, cubin
+from gpu.compiling import EXACT, MachineCode, compile_kernels
 from gpu.nvrtc import CompilationError, KernelResources, nvrtc
 
 ROW_SUM = Path(__file__).parent / "row_sum.cu"
@@ -17,7 +16,6 @@ ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(compiling, "_loaded", {})
     return tmp_path / "photonflow" / "kernels"
 
 
@@ -67,17 +65,18 @@ def test_an_architecture_that_the_compiler_does_not_know_is_named():
         compile_kernels(ROW_SUM, 35, {"RADIUS": 1})
 
 
-def test_code_is_compiled_once_and_then_read(folder, monkeypatch):
-    first = cubin(ROW_SUM, 80, {"RADIUS": 1})
+def test_code_is_compiled_once_and_then_read(folder):
+    first = MachineCode().cubin(ROW_SUM, 80, {"RADIUS": 1})
     (file,) = folder.iterdir()
-    monkeypatch.setattr(compiling, "_loaded", {})
-    monkeypatch.setattr(compiling, "compile_kernels", None)  # it may not be called again
-    assert cubin(ROW_SUM, 80, {"RADIUS": 1}) == first
+    kept = file.stat()
+    assert MachineCode().cubin(ROW_SUM, 80, {"RADIUS": 1}) == first
     assert [file] == list(folder.iterdir())
+    # What is compiled again takes the place of the file.
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (kept.st_ino, kept.st_mtime_ns)
 
 
 def test_each_window_architecture_and_source_has_code_of_its_own(folder, tmp_path):
-    source = tmp_path / "kernel.cu"
+    cubin, source = MachineCode().cubin, tmp_path / "kernel.cu"
     source.write_text(ROW_SUM.read_text())
     cubin(source, 80, {"RADIUS": 1})
     cubin(source, 80, {"RADIUS": 2})
@@ -90,21 +89,19 @@ def test_each_window_architecture_and_source_has_code_of_its_own(folder, tmp_pat
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x7fELF", bytes(200)])
-def test_damaged_code_is_not_loaded_but_compiled_again(folder, monkeypatch, damage):
-    whole = cubin(ROW_SUM, 80, {"RADIUS": 1})
+def test_damaged_code_is_not_loaded_but_compiled_again(folder, damage):
+    whole = MachineCode().cubin(ROW_SUM, 80, {"RADIUS": 1})
     (file,) = folder.iterdir()
     content = file.read_bytes()
     file.write_bytes(damage)
-    monkeypatch.setattr(compiling, "_loaded", {})
-    assert cubin(ROW_SUM, 80, {"RADIUS": 1}) == whole
+    assert MachineCode().cubin(ROW_SUM, 80, {"RADIUS": 1}) == whole
     assert file.read_bytes() == content
 
 
 def test_where_nothing_can_be_kept_each_process_compiles_for_itself(tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("a file where the folder should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(compiling, "_loaded", {})
-    assert cubin(ROW_SUM, 80, {"RADIUS": 1}).startswith(b"\x7fELF")
+    assert MachineCode().cubin(ROW_SUM, 80, {"RADIUS": 1}).startswith(b"\x7fELF")
 
 
 def test_processes_that_compile_the_same_at_once_all_get_whole_code(folder):
