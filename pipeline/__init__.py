@@ -1,9 +1,10 @@
 """From an archive to a cluster dataset, on the workers of a Dask cluster."""
 
+from pipeline.asynchronous import process_async
 from pipeline.batches.run_record import RunProgress
 from pipeline.checks.dark_problems import WrongDarksWarning
 from pipeline.checks.pedestal_warnings import BadPixelsWarning, CommonModeWarning, StalePedestalWarning
-from pipeline.errors import BatchError, ClusterUnavailableError, OutputError, ResumeError, RunError
+from pipeline.errors import BatchError, ClusterUnavailableError, OutputError, ResumeError, RunError, RunStoppedError
 from pipeline.output.finishing import RunResult
 from pipeline.preparation import PreparedRun, RunOptions, prepare
 from pipeline.processing import SkippedBatchesWarning, process
@@ -24,6 +25,7 @@ __all__ = [
     "RunOptions",
     "RunProgress",
     "RunResult",
+    "RunStoppedError",
     "SkippedBatchesWarning",
     "StalePedestalWarning",
     "WrongDarksWarning",
@@ -31,4 +33,5 @@ __all__ = [
     "open_cluster",
     "prepare",
     "process",
+    "process_async",
 ]

@@ -45,6 +45,7 @@ def process(
     gpus: int | None = None,
     streams: int | None = None,
     scheduler: str | None = None,
+    cluster: str | os.PathLike[str] | ClusterConfig | None = None,
     n_sigma: float = 5.0,
     cluster_size: tuple[int, int] = (3, 3),
     n_samples: int = 1000,
@@ -74,18 +75,22 @@ def process(
     cluster_timeout: float = 120.0,
     batch_timeout: float | None = None,
     on_progress: Callable[[RunProgress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
 ) -> xr.Dataset:
     """Find the photon clusters of a frame archive and write them as one dataset.
 
     Args:
         archive: Path of the archive.
         out: Path of the dataset; by default ``x.clusters.zarr`` beside ``x.zarr``.
-        client: A Dask client to run on; it is left as it was. Without one, workers are started and stopped again;
-            a script that does so keeps its own code under ``if __name__ == "__main__":``, for they import it.
+        client: A Dask client to run on; it is left as it was. Several runs at once may share it, from a thread each.
+            An asynchronous one is for :func:`pipeline.process_async`. Without a client, workers are started and stopped
+            again; a script that does so keeps its own code under ``if __name__ == "__main__":``, for they import it.
         cpus: Worker processes to start on this machine; by default one a core.
         gpus: GPUs of this machine to use, with a worker each; by default all, and the CPU where there is none.
         streams: Batches at work at once on each GPU; 3 by default.
         scheduler: Address of a Dask scheduler to run on.
+        cluster: Workers as a file of ``cluster_configs/`` describes them: its path, the name of one that comes with
+            photonflow, or what was made of one.
         n_sigma: Threshold in noise widths.
         cluster_size: Rows and columns of the window, odd, 3 to 9.
         n_samples: Memory of the running pedestal, in frames.
@@ -121,7 +126,9 @@ def process(
         cluster_timeout: How long to wait for a scheduler that does not answer, or for a worker if there is none, in s.
         batch_timeout: A worker that has a batch for longer, in s, is ended and the batch done elsewhere; None is 300
             and 20 times the median of the batches done.
-        on_progress: Called with a :class:`RunProgress` after each batch.
+        on_progress: Called with a :class:`RunProgress` after each batch, in this thread.
+        should_stop: Asked several times a second, in this thread, whether to stop; then nothing new is begun, what is
+            at work has a few seconds to end, and ``resume`` can go on with the rest.
 
     Returns:
         The dataset, opened from ``out``: ``signal`` (cluster, cluster_y, cluster_x), ``x``, ``y``, ``frame_index``
@@ -130,13 +137,17 @@ def process(
     Raises:
         ValueError: Bad input; the message says what, where, and what to do.
         RunError: The run could not be finished.
+        RunStoppedError: (one of these) ``should_stop`` said so.
         OSError: The output can't be written, or exists.
         SkippedBatchesWarning: (as a warning) batches were skipped.
     """
     began = time.perf_counter()
-    if sum(choice is not None for choice in (client, cpus, gpus, scheduler)) > 1:
-        raise ValueError("client, cpus, gpus and scheduler exclude each other: give one of them")
-    choice = _device_choice(client, cpus, gpus, streams, scheduler, backend)
+    if sum(choice is not None for choice in (client, cpus, gpus, scheduler, cluster)) > 1:
+        raise ValueError("client, cpus, gpus, scheduler and cluster exclude each other: give one of them")
+    if client is not None and client.asynchronous:
+        raise ValueError("process() would wait for the event loop that it keeps from running: await process_async()")
+    config = _config(cpus, scheduler, cluster)
+    choice = _device_choice(client, config, gpus, streams, backend)
     options = RunOptions(
         archive=os.fspath(archive),
         out=None if out is None else os.fspath(out),
@@ -168,13 +179,15 @@ def process(
         overwrite=overwrite,
     )
     prepared = prepare(options)
-    with nullcontext(client) if client is not None else _open_cluster(prepared, choice) as workers:
+    waits = Patience(cluster_timeout, batch_timeout, None if cluster is None else choice.config.seconds_for_workers)
+    with _open_cluster(prepared, choice) if client is None else nullcontext(client) as workers:
         result = execute(
             prepared,
             workers,
             on_progress=on_progress,
             began=began,
-            patience=Patience(cluster_timeout, batch_timeout),
+            patience=waits,
+            should_stop=should_stop or (lambda: False),
         )
     if result.skipped:
         warnings.warn(
@@ -195,16 +208,21 @@ def _open_cluster(prepared: PreparedRun, choice: DeviceChoice) -> AbstractContex
     return open_cluster(sized.config)
 
 
+def _config(
+    cpus: int | None, scheduler: str | None, cluster: str | os.PathLike[str] | ClusterConfig | None
+) -> ClusterConfig | None:
+    if scheduler is not None:
+        return ClusterConfig(kind="existing", scheduler=scheduler)
+    if cpus is not None:
+        return ClusterConfig(workers=cpus)
+    return cluster if cluster is None or isinstance(cluster, ClusterConfig) else ClusterConfig.from_yaml(str(cluster))
+
+
 def _device_choice(
-    client: Client | None, cpus: int | None, gpus: int | None, streams: int | None, scheduler: str | None, backend: str
+    client: Client | None, config: ClusterConfig | None, gpus: int | None, streams: int | None, backend: str
 ) -> DeviceChoice:
     if client is not None:
         return DeviceChoice(ClusterConfig(kind="existing", scheduler="the client's"), backend)
-    config = None
-    if scheduler is not None:
-        config = ClusterConfig(kind="existing", scheduler=scheduler)
-    elif cpus is not None:
-        config = ClusterConfig(workers=cpus)
     choice = choose_device(config, backend, gpus)
     if streams is None:
         return choice

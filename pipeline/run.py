@@ -10,9 +10,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Event
 
-from distributed import Client
+from distributed import Client, span
 
 from cluster_store import read_layout
 from finder import Pedestal
@@ -99,7 +100,8 @@ def execute(
             on_notice(f"{prepared.out} was being written by {dead}, which has ended: its place is taken")
         begun = Event()
         try:
-            with writing(prepared.out):
+            # Tasks of a run that shares its cluster with others are told apart on the dashboard and in its metrics.
+            with writing(prepared.out), span("photonflow", f"{Path(prepared.out).name} {run_id}"):
                 return _Run(run_id, client, watch, on_step, on_progress, on_notice, began).execute(prepared, begun)
         except (BatchError, OutputError, ClusterUnavailableError) as error:
             raise type(error)(f"{error}; {what_is_left(prepared, begun.is_set())}") from error

@@ -20,6 +20,7 @@ from pipeline.workers.encryption import exposures
 from pipeline.workers.gpu_requests import require_gpu_workers
 from pipeline.workers.kubernetes_check import check_kubernetes
 from pipeline.workers.memory import bytes_in_words, memory_there_is
+from pipeline.workers.shared_settings import dask_settings
 from pipeline.workers.slurm_check import check_slurm
 from pipeline.workers.ssh_check import check_ssh
 from pipeline.workers.versions import require_photonflow
@@ -127,7 +128,7 @@ def _port(address: str) -> tuple[str, str, bool]:
 def _existing(config: ClusterConfig) -> Iterator[tuple[str, str, bool]]:
     assert config.scheduler is not None
     try:
-        with connect(config.scheduler, config.security) as client:
+        with dask_settings(), connect(config.scheduler, config.security) as client:
             yield "scheduler", f"{config.scheduler} answers", True
             watch = ClusterWatch(client, patience=Patience(SECONDS_FOR_WORKERS))
             notices: list[str] = []

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import dask
 from distributed import Client, LocalCluster, Security
 from distributed.deploy.cluster import Cluster
 from distributed.utils import get_ip_interface
@@ -23,6 +22,7 @@ from pipeline.workers.gpu_workers import gpu_cluster
 from pipeline.workers.held_interrupts import interrupts_held_back
 from pipeline.workers.kubernetes_pods import kubernetes_cluster
 from pipeline.workers.patient_nanny import PatientNanny
+from pipeline.workers.shared_settings import dask_settings
 from pipeline.workers.slurm_jobs import slurm_cluster
 from pipeline.workers.ssh_hosts import ssh_cluster
 
@@ -40,13 +40,13 @@ def open_cluster(config: ClusterConfig) -> Iterator[Client]:
     """
     if config.kind == "existing":
         assert config.scheduler is not None
-        with connect(config.scheduler, config.security) as client:
+        with dask_settings(), connect(config.scheduler, config.security) as client:
             yield client
         return
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         # A worker that has just been started imports the script that starts it, and came here again.
         raise SystemExit(1)
-    with _started(config) as cluster, Client(cluster, set_as_default=False) as client:
+    with dask_settings(), _started(config) as cluster, Client(cluster, set_as_default=False) as client:
         yield client
 
 
@@ -82,13 +82,8 @@ def listening_host(config: ClusterConfig) -> str:
 
 @contextmanager
 def _local_cluster(config: ClusterConfig, gpus: tuple[VisibleGpu, ...], security: Security | None) -> Iterator[Cluster]:
-    settings = {
-        "distributed.nanny.pre-spawn-environ": config.worker_environment,
-        # Dask's own look at GPUs fails, and the worker with it, on lists that CUDA takes: -1, the beginning of a UUID.
-        "distributed.diagnostics.nvml": False,
-    }
     try:
-        with interrupts_held_back(), dask.config.set(settings):
+        with interrupts_held_back():
             cluster = _of_gpus(config, gpus, security) if gpus else _of_cores(config, security)
     except RuntimeError as error:
         raise ClusterUnavailableError(
@@ -96,7 +91,7 @@ def _local_cluster(config: ClusterConfig, gpus: tuple[VisibleGpu, ...], security
             'script, code that starts workers has to stand under `if __name__ == "__main__":`, for they import the '
             "script"
         ) from error
-    with _patience_with_lost_workers(), cluster:
+    with cluster:
         if config.adaptive is not None:
             cluster.adapt(minimum=config.adaptive.minimum, maximum=config.adaptive.maximum)
         yield cluster
@@ -108,6 +103,7 @@ def _of_cores(config: ClusterConfig, security: Security | None) -> Cluster:
         threads_per_worker=config.threads_a_worker,
         processes=True,
         worker_class=PatientNanny,
+        environment=config.worker_environment,
         host=None if config.host is None and config.interface is not None else listening_host(config),
         interface=config.interface,
         local_directory=config.local_directory,
@@ -115,7 +111,6 @@ def _of_cores(config: ClusterConfig, security: Security | None) -> Cluster:
         memory_limit=config.memory_limit,
         dashboard_address=config.dashboard_address or "127.0.0.1:0",
         scheduler_kwargs={"dashboard": config.dashboard_address is not None},
-        # What fails on a worker reaches the client as an exception; the log would say it with tracebacks.
         silence_logs=logging.CRITICAL,
     )
 
@@ -139,6 +134,7 @@ def _of_gpus(config: ClusterConfig, gpus: tuple[VisibleGpu, ...], security: Secu
             "local_directory": config.local_directory,
             "memory_limit": config.memory_limit,
             "dashboard": False,
+            "environment": config.worker_environment,
         },
         security=security,
         silence_logs=logging.CRITICAL,
@@ -149,17 +145,6 @@ def count_workers(client: Client) -> int:
     """Worker threads of a cluster at this moment: so many batches can be at work at once."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return sum(worker["nthreads"] for worker in workers)
-
-
-@contextmanager
-def _patience_with_lost_workers() -> Iterator[None]:
-    """Let a worker that died come back however long its start takes.
-
-    Dask's cluster looks 15 s after the loss of one, and ends for good what would have started it anew; on a busy
-    machine Python and the finder take longer than that to load.
-    """
-    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
-        yield
 
 
 class _ClosedIfRefused(Client):
@@ -185,8 +170,6 @@ def connect(address: str, security: Security | None) -> Client:
     Raises:
         ClusterUnavailableError: None answers at that address, or it doesn't accept our certificate.
     """
-    # Dask retries in the background and logs each try; one sentence at the end says all of it.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         return _ClosedIfRefused(address, timeout=SECONDS_TO_ANSWER, security=security, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -173,5 +172,4 @@ def dask_kubernetes() -> Any:
         raise ClusterUnavailableError(
             f"kind 'kubernetes' needs dask-kubernetes: pip install 'photonflow[kubernetes]' ({error})"
         ) from error
-    logging.getLogger("kr8s").setLevel(logging.CRITICAL)
     return operator

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from distributed import Nanny, Status
 
@@ -17,9 +18,26 @@ class PatientNanny(Nanny):
 
     Dask's own brings back a worker that is killed later, but gives up on one that never was up, and the cluster with
     it. A worker that left by itself (exit status 1 or so) would do that again, so it is not started anew.
+
+    Args:
+        environment: Variables that the worker's process is started with. Dask's own way to them, its configuration,
+            belongs to the whole process, and would be another one by the time a worker is added or started anew.
+        scheduler, env, options: What :class:`distributed.Nanny` takes.
     """
 
     _exit_code = 0
+
+    def __init__(
+        self,
+        scheduler: str | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        given = dict(environment or {})
+        super().__init__(scheduler, env=given | dict(env or {}), **options)
+        self.pre_spawn_env |= given
 
     def _on_worker_exit_sync(self, exitcode: int) -> None:
         self._exit_code = exitcode

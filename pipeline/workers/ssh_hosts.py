@@ -30,8 +30,6 @@ def ssh_cluster(config: ClusterConfig, security: Security | None) -> Iterator[Sp
     from distributed import SSHCluster
 
     hosts = ssh_hosts(config)
-    # asyncssh logs each connection.
-    logging.getLogger("asyncssh").setLevel(logging.CRITICAL)
     try:
         with interrupts_held_back():
             cluster = SSHCluster(
