@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gpu_cases import Case, compile_for_cpu, oracle_cases, random_cases
-from benchmarks.gpu_ladder import kernel_microseconds, precision_counts, run_rung, rungs
+from benchmarks.gpu_ladder import kernel_microseconds, run_rung, rungs
+from benchmarks.gpu_precision import ARITHMETICS, counts_on_cpu, run_precision
 from benchmarks.gpu_table import table
 from finder import FinderParameters, Pedestal, open_finder
 from frame_archive.simulation import SimulatedDetector
@@ -114,8 +115,7 @@ def check(
         report[f"ladder_{window}x{window}"] = _ladder(device, size, frames, darks, window, report, began)
     if time.perf_counter() - began < size.budget_seconds:
         say("precision")
-        few = frames[: size.precision_frames]
-        report["precision_clusters"] = dict(precision_counts(few, darks, 5.0, 1000))
+        report["precision"] = _precision(device, size, frames[: size.precision_frames], darks, report)
     else:
         report["left_out"].append("precision")
     report["seconds"] = time.perf_counter() - began
@@ -200,6 +200,20 @@ def _ladder(
             asdict(result) | {"share_of_tallest": bars[tallest] / result.microseconds_a_frame} for result in results
         ],
     }
+
+
+def _precision(device: Device, size: Size, frames: Any, darks: Any, report: dict[str, Any]) -> list[dict[str, Any]]:
+    results = [
+        run_precision(arithmetic, device, frames, darks, repeats=max(size.repeats, 2), times=size.kernel_repeats)
+        for arithmetic in ARITHMETICS
+    ]
+    expected = counts_on_cpu(frames[: results[0].frames], darks, 5.0, 1000)
+    for result in results:
+        if result.clusters != expected[result.name]:
+            report["wrong"].append(
+                f"{result.name}: {result.clusters} clusters, and NumPy finds {expected[result.name]} in that arithmetic"
+            )
+    return [asdict(result) for result in results]
 
 
 def sanitized(say: Callable[[str], None], seconds: float) -> dict[str, str]:

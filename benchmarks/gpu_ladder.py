@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -22,12 +21,13 @@ import numpy.typing as npt
 from finder import FinderParameters, Pedestal
 from finder.kept_clusters import KeptClusters
 from gpu.chain_memory import ChainMemory
+from gpu.chunk_plan import ChunkPlan, kind_of
 from gpu.device import Device
 from gpu.finder import CudaFinder
-from gpu.kernel_set import kind_of
-from gpu.settings import GpuSettings, chunk_of
+from gpu.settings import GpuSettings
+from gpu.stage_clock import StageClock
 from gpu.staging import PlainFeed
-from gpu.stream_context import StreamContext
+from gpu.stream_context import StreamContext, Wanted
 
 Frames = npt.NDArray[Any]
 
@@ -140,18 +140,18 @@ def kernel_microseconds(
     """
     shape = pedestal.shape
     n_pixels = shape[0] * shape[1]
-    kind = kind_of(frames.dtype, int(np.abs(pedestal.x0).max()))
-    chunk = chunk_of(settings, parameters, n_pixels * kind.itemsize)
+    plan = ChunkPlan(parameters, shape, kind_of(frames.dtype, int(np.abs(pedestal.x0).max())), settings)
+    chunk = plan.chunk
     frames = frames[: chunk.frames]
     present = device.allocate(n_pixels)
     stream = device.stream()
     stream.fill(present.address, 1, n_pixels)
     stream.synchronize()
-    context = StreamContext(device, parameters, shape, kind, chunk, settings, present.address)
+    context = StreamContext(device, plan, StageClock(device), present.address)
     memory = ChainMemory(device, n_pixels)
     context.load(memory, pedestal)
     kept = KeptClusters(len(frames), shape, parameters.cluster_size, 0.02 * n_pixels)
-    context.run(memory, PlainFeed(frames, locked=False), True, kept)
+    context.run(memory, PlainFeed(frames, locked=False), True, Wanted(kept.found.n_clusters, kept))
     # The first slot still holds the frames, and the block that says what to do with them.
     slot = context._slots[0]
     kernels = context._stream.capture(
@@ -163,38 +163,3 @@ def kernel_microseconds(
             context._stream.replay(kernels)
         context._stream.synchronize()
     return 1e6 * (time.perf_counter() - began) / (repeats * len(frames))
-
-
-def precision_counts(frames: Frames, darks: Frames, n_sigma: float, n_samples: int) -> Iterator[tuple[str, int]]:
-    """Clusters of 3×3 that a finder with raw moments finds, in float64 and float32, and with centred ones in float32.
-
-    Plain NumPy, for the counts and not for speed: raw float32 moments lose the variance, and pixels fire always.
-    """
-    for name, kind, centre in (
-        ("float64 raw", np.float64, 0),
-        ("float32 raw", np.float32, 0),
-        ("float32 centred", np.float32, np.rint(darks.mean(axis=0)).astype(np.int64)),
-    ):
-        yield name, _count(frames.astype(np.int64) - centre, darks.astype(np.int64) - centre, n_sigma, n_samples, kind)
-
-
-def _count(frames: Frames, darks: Frames, n_sigma: float, n_samples: int, kind: Any) -> int:
-    n = kind(n_samples)
-    s1 = (darks.sum(axis=0) * (n_samples / len(darks))).astype(kind)
-    s2 = ((darks**2).sum(axis=0) * (n_samples / len(darks))).astype(kind)
-    found = 0
-    for frame in frames:
-        y = frame.astype(kind)
-        mean, second = s1 / n, s2 / n
-        v = y - mean
-        limit = np.maximum(kind(n_sigma**2) * (second - mean * mean), 0)
-        around = np.pad(v, 1)
-        windows = [around[a : a + v.shape[0], b : b + v.shape[1]] for a in range(3) for b in range(3)]
-        most, total = np.maximum(np.max(windows, axis=0), 0), np.sum(windows, axis=0, dtype=kind)
-        low = (v < 0) & (v * v > limit)
-        photon = ((most > 0) & (most * most > limit)) | ((total > 0) & (total * total > 9 * limit))
-        found += int((photon & ~low & (v == most)).sum())
-        quiet = ~photon & ~low
-        s1 += np.where(quiet, y - mean, kind(0))
-        s2 += np.where(quiet, y * y - second, kind(0))
-    return found

@@ -19,7 +19,12 @@ def table(report: dict[str, Any]) -> str:
             f"{ladder['tallest']}, host {rung['host_share']:4.0%}: {rung['what']}"
             for rung in ladder["rungs"]
         ]
-    for key in ("precision_clusters", "sanitizer", "left_out"):
+    lines += [
+        f"{rung['name']}: {rung['clusters'] / rung['frames']:.1f} clusters and {rung['microseconds_a_frame']:.2f} µs a "
+        f"frame, one plain kernel and its copy; the kernel alone {rung['kernel_microseconds']:.2f} µs"
+        for rung in report.get("precision", [])
+    ]
+    for key in ("sanitizer", "left_out"):
         if report.get(key):
             lines.append(f"{key.replace('_', ' ')}: {report[key]}")
     if "run" in report:

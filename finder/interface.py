@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from finder.activity import PixelActivity
 from finder.clusters import ClusterBatch, Clusters
+from finder.device_use import DeviceUse
 from finder.frames import Frames, checked_frames
 from finder.parameters import FinderParameters
 from finder.pedestal import Pedestal
 from finder.pixel_mask import masked_pixels
+from finder.products import ProductOptions, Products
 
 
 class Finder(ABC):
@@ -33,9 +35,11 @@ class Finder(ABC):
     Attributes:
         backend: its name, as `open_finder` takes it.
         pixel_mask: (y, x) bool, True where masked, or None where every pixel is used.
+        counts: what its chains count of their clusters themselves; of most backends, nothing.
     """
 
     backend: ClassVar[str]
+    counts: ProductOptions = ProductOptions()
 
     def __init__(
         self, parameters: FinderParameters, shape: tuple[int, int], pixel_mask: ArrayLike | None = None
@@ -110,6 +114,17 @@ class Chain(ABC):
     def _find(self, frames: Frames) -> Clusters:
         """The clusters of checked frames."""
 
+    def count(self, frames: ArrayLike) -> NDArray[np.uint32]:
+        """How many clusters the chain's next frames have, (frame) uint32: as `find`, where the clusters aren't wanted.
+
+        Raises:
+            TypeError, ValueError: as `find` does.
+        """
+        return self._count(checked_frames(frames, self._shape))
+
+    def _count(self, frames: Frames) -> NDArray[np.uint32]:
+        return self._find(frames).n_clusters
+
     def update(self, frames: ArrayLike) -> None:
         """Let the chain's next frames (frame, y, x) move the pedestal as `find` would, without looking for clusters.
 
@@ -125,6 +140,20 @@ class Chain(ABC):
     @abstractmethod
     def _update(self, frames: Frames) -> None:
         """Move the pedestal by checked frames."""
+
+    @property
+    def products(self) -> Products:
+        """What the finder's `counts` has counted in the frames given to `find` and `count` so far: a copy.
+
+        Raises:
+            SignalRangeError: a cluster has a value that fits no int32.
+        """
+        return Products.zeros(ProductOptions(), self._shape)
+
+    @property
+    def device_use(self) -> DeviceUse:
+        """What all frames given so far took of a GPU."""
+        return DeviceUse()
 
     @property
     @abstractmethod

@@ -8,33 +8,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from finder import Pedestal
+from finder.products import ProductOptions
 from gpu.device import Device
+from gpu.product_memory import ProductMemory
 
 # Bytes a pixel before each plane. What is uploaded together lies together, and so does what is downloaded together.
 X0, S1, S2, VARIANCE, OTHER_S1, OTHER_S2, COUNTS = 0, 8, 12, 16, 20, 24, 28
 UPLOADED, STATE, COUNTED = 20, 8, 16
 NBYTES_A_PIXEL = COUNTS + COUNTED
 N_COUNTS = 4  # Updated, blind, centres, switched.
+CENTRES = 2
 
 
 class ChainMemory:
-    """The planes of one chain, all (y, x).
+    """The planes of one chain, all (y, x), and what it counts of its clusters.
 
     Args:
         device: where.
         n_pixels: of a frame.
+        products: what is counted.
+
+    Attributes:
+        counted: how its counts lie.
     """
 
-    def __init__(self, device: Device, n_pixels: int) -> None:
+    def __init__(self, device: Device, n_pixels: int, products: ProductOptions | None = None) -> None:
         self._memory = device.allocate(NBYTES_A_PIXEL * n_pixels)
         self._n_pixels = n_pixels
+        self.counted = ProductMemory(products or ProductOptions())
+        self._products = device.allocate(self.counted.nbytes) if self.counted.nbytes else None
 
     def plane(self, offset: int) -> int:
         """The address of a plane."""
         return self._memory.address + offset * self._n_pixels
 
+    @property
+    def products(self) -> int:
+        """The address of what is counted, `counted.nbytes`; 0 where nothing is."""
+        return 0 if self._products is None else self._products.address
+
     def addresses(self) -> dict[str, Any]:
-        """The planes' addresses, as the parameter block has them."""
+        """Where everything is, as the parameter block has it."""
         counts = {
             name: self.plane(COUNTS + 4 * i) for i, name in enumerate(("updated", "blind", "centres", "switched"))
         }
@@ -44,6 +58,7 @@ class ChainMemory:
             "x0": self.plane(X0),
             "trained_variance": self.plane(VARIANCE),
             **counts,
+            **self.counted.fields(self.products),
         }
 
 

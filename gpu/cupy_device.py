@@ -34,6 +34,7 @@ from gpu.device import (
     Program,
     Stream,
 )
+from gpu.external_events import record_as_external
 from gpu.giving_back import give_back, nothing_given_back, quietly
 
 # More than this a kernel has to ask for.
@@ -85,6 +86,11 @@ class _Cuda:
         self._choose()
         return self._driver
 
+    def record_in_capture(self, event: int, stream: int) -> None:
+        """Record an event in a graph that is being captured, as one that the host may look at."""
+        self._choose()
+        record_as_external(event, stream)
+
     def _choose(self) -> None:
         if not getattr(self._of_thread, "chosen", False):
             self._runtime.setDevice(0)
@@ -134,9 +140,9 @@ class CupyDevice:
         """A new stream."""
         return _Stream(self._cuda)
 
-    def event(self) -> Event:
-        """A new event, without a time."""
-        return _Event(self._cuda)
+    def event(self, timed: bool = False) -> Event:
+        """A new event, of which it can be asked when it happened if it is `timed`."""
+        return _Event(self._cuda, timed)
 
     def load(self, source: KernelSource) -> Program:
         """Compile, or find compiled, and load; once for all that ask for the same."""
@@ -203,11 +209,11 @@ def _unlock(cuda: _Cuda, address: int, _array: NDArray[Any]) -> None:
 
 
 class _Event:
-    def __init__(self, cuda: _Cuda) -> None:
+    def __init__(self, cuda: _Cuda, timed: bool) -> None:
         self._cuda = cuda
         with told_as_ours("no event can be made"):
             # Who waits sleeps: threads that look again and again would take the cores from those that decode frames.
-            flags = int(cuda.runtime.eventDisableTiming) | int(cuda.runtime.eventBlockingSync)
+            flags = int(cuda.runtime.eventBlockingSync) | (0 if timed else int(cuda.runtime.eventDisableTiming))
             handle = int(cuda.runtime.eventCreateWithFlags(flags))
         self.handle = handle
         weakref.finalize(self, give_back, lambda: cuda.runtime.eventDestroy(handle)).atexit = False
@@ -215,6 +221,11 @@ class _Event:
     def synchronize(self) -> None:
         with told_as_ours("what was queued on the GPU has failed"):
             self._cuda.runtime.eventSynchronize(self.handle)
+
+    def seconds_since(self, earlier: Event) -> float:
+        with told_as_ours("the GPU does not say how long its work took"):
+            milliseconds = self._cuda.runtime.eventElapsedTime(cast("_Event", earlier).handle, self.handle)
+        return float(milliseconds) / 1000
 
 
 class _Program:
@@ -267,6 +278,7 @@ class _Stream:
         with told_as_ours("no stream can be made"):
             handle = int(cuda.runtime.streamCreateWithFlags(cuda.runtime.streamNonBlocking))
         self.handle = handle
+        self._captures = False
         weakref.finalize(self, give_back, lambda: cuda.runtime.streamDestroy(handle)).atexit = False
 
     def upload(self, target: int, source: int, nbytes: int) -> None:
@@ -304,8 +316,12 @@ class _Stream:
             )
 
     def record(self, event: Event) -> None:
+        handle = cast("_Event", event).handle
         with told_as_ours("an event can't be recorded"):
-            self._cuda.runtime.eventRecord(cast("_Event", event).handle, self.handle)
+            if self._captures:
+                self._cuda.record_in_capture(handle, self.handle)
+            else:
+                self._cuda.runtime.eventRecord(handle, self.handle)
 
     def wait(self, event: Event) -> None:
         with told_as_ours("an event can't be waited for"):
@@ -321,12 +337,15 @@ class _Stream:
             with told_as_ours("no capture can begin"):
                 # Other threads may allocate and free while this one captures.
                 runtime.streamBeginCapture(self.handle, runtime.streamCaptureModeThreadLocal)
+            self._captures = True
             try:
                 work()
             except BaseException:
                 # The stream would take nothing else. What was captured, if anything is handed over, is of no use.
                 quietly(lambda: runtime.graphDestroy(runtime.streamEndCapture(self.handle)))
                 raise
+            finally:
+                self._captures = False
             with told_as_ours("what was queued can't be captured"):
                 captured = int(runtime.streamEndCapture(self.handle))
         return _Graph(self._cuda, captured)

@@ -114,6 +114,15 @@ class Event(Protocol):
     def synchronize(self) -> None:
         """Wait, without the interpreter's lock, until everything before its latest `record` is done."""
 
+    def seconds_since(self, earlier: Event) -> float:
+        """Time from when `earlier` happened until this one did, in s, to about a microsecond.
+
+        Both are timed, and have happened; on whatever streams, but `earlier` is the earlier one.
+
+        Raises:
+            DeviceError: one of them is not timed, or has not happened.
+        """
+
 
 class Kernel(Protocol):
     """A kernel of a loaded program, to be launched on streams of the same device."""
@@ -163,7 +172,7 @@ class Stream(Protocol):
         """
 
     def record(self, event: Event) -> None:
-        """Queue an event."""
+        """Queue an event; in a capture, a timed one, which then happens anew whenever the graph is replayed."""
 
     def wait(self, event: Event) -> None:
         """Let what is queued from now on wait for the event's latest `record` so far."""
@@ -222,8 +231,8 @@ class Device(Protocol):
     def stream(self) -> Stream:
         """A new stream."""
 
-    def event(self) -> Event:
-        """A new event, without a time."""
+    def event(self, timed: bool = False) -> Event:
+        """A new event, of which it can be asked when it happened if it is `timed`."""
 
     def load(self, source: KernelSource) -> Program:
         """Compile, or find compiled, and load; the same source again may give the same program."""

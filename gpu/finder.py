@@ -13,17 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from finder import Chain, Clusters, Finder, FinderParameters, Pedestal, PixelActivity
 from finder.common_mode_correction import CommonModeCorrection
+from finder.device_use import DeviceUse
 from finder.frames import Frames
 from finder.kept_clusters import KeptClusters
+from finder.products import ProductOptions, Products
 from gpu.chain_memory import ChainMemory
+from gpu.chunk_plan import ChunkPlan, FrameKind, kind_for
 from gpu.device import Device
-from gpu.kernel_set import FrameKind, kind_of
 from gpu.page_locks import LockedArray, PageLocks
 from gpu.settings import GpuSettings, chunk_of
+from gpu.stage_clock import StageClock
 from gpu.staging import CorrectedFeed, FrameFeed, PlainFeed
-from gpu.stream_context import StreamContext
-
-CORRECTED = FrameKind("float32", wide=False)
+from gpu.stream_context import StreamContext, Wanted
 
 
 class CudaFinder(Finder):
@@ -35,6 +36,7 @@ class CudaFinder(Finder):
         pixel_mask: (y, x) integers, NeXus bits; or bool, True = masked.
         device: the GPU; None: the first that this process sees.
         settings: how frames go through it.
+        counts: what its chains count of the clusters that they find, on the GPU.
 
     Raises:
         ValueError: the mask has another shape, or the settings don't fit the window.
@@ -51,8 +53,10 @@ class CudaFinder(Finder):
         *,
         device: Device | None = None,
         settings: GpuSettings | None = None,
+        counts: ProductOptions | None = None,
     ) -> None:
         super().__init__(parameters, shape, pixel_mask)
+        self.counts = counts or ProductOptions()
         if device is None:
             from gpu.cupy_device import open_device  # late: CuPy is there only where a GPU is
 
@@ -60,6 +64,7 @@ class CudaFinder(Finder):
         self.device, self.settings = device, settings or GpuSettings()
         chunk_of(self.settings, parameters, shape[0] * shape[1])  # Refuses what does not fit.
         self.page_locks = PageLocks(device)
+        self._clock = StageClock(device)
         self._present = device.allocate(self.shape[0] * self.shape[1])
         self._upload_present()
         self._lock = threading.Lock()
@@ -90,7 +95,7 @@ class CudaFinder(Finder):
         with self._lock:
             if self._spare_memory:
                 return self._spare_memory.pop()
-        return ChainMemory(self.device, self.shape[0] * self.shape[1])
+        return ChainMemory(self.device, self.shape[0] * self.shape[1], self.counts)
 
     def take_back(self, memory: ChainMemory) -> None:
         """Keep the memory of a chain that is no more, for the next."""
@@ -120,11 +125,10 @@ class CudaFinder(Finder):
                 return fitting[-1]
             if len(self._idle) == self.settings.n_streams:
                 self._idle.pop(0)
-        kind = kind or FrameKind("uint16", wide=False)
-        chunk = chunk_of(self.settings, self.parameters, self.shape[0] * self.shape[1] * kind.itemsize)
-        return StreamContext(
-            self.device, self.parameters, self.shape, kind, chunk, self.settings, self._present.address
+        plan = ChunkPlan(
+            self.parameters, self.shape, kind or FrameKind("uint16", wide=False), self.settings, self.counts
         )
+        return StreamContext(self.device, plan, self._clock, self._present.address)
 
     def _put_back(self, context: StreamContext) -> None:
         with self._lock:
@@ -154,6 +158,7 @@ class CudaChain(Chain):
         weakref.finalize(self, finder.take_back, self._memory)
         self._x0_is_wide: bool | None = None  # None: nothing is on the GPU yet.
         self._n_frames = 0
+        self._use = DeviceUse()
         self._clusters_a_frame = finder.settings.room * pedestal.x0.size
 
     @property
@@ -183,18 +188,41 @@ class CudaChain(Chain):
             firing[self._finder.pixel_mask] = 0
         return PixelActivity(self._n_frames, updated, firing, blind, centres, switched)
 
+    @property
+    def device_use(self) -> DeviceUse:
+        """What the frames given to `find`, `count` and `update` so far took of the GPU."""
+        return self._use
+
+    @property
+    def products(self) -> Products:
+        """What the frames given to `find` and `count` so far add up to: a copy.
+
+        Raises:
+            SignalRangeError: a cluster has a value that fits no int32.
+        """
+        if self._n_frames == 0 or not self._finder.counts.names:
+            return Products.zeros(self._finder.counts, self._start.shape)
+        with self._finder.context(None) as context:
+            return context.products(self._memory, self._start.shape)
+
     def _find(self, frames: Frames) -> Clusters:
         kept = KeptClusters(len(frames), self._shape, self._finder.parameters.cluster_size, self._clusters_a_frame)
-        self._run(frames, kept)
+        self._run(frames, Wanted(kept.found.n_clusters, kept))
         if len(frames):
             self._clusters_a_frame = kept.n_found / len(frames)
             self._n_frames += len(frames)
         return kept.clusters()
 
+    def _count(self, frames: Frames) -> NDArray[np.uint32]:
+        n_clusters = np.zeros(len(frames), np.uint32)
+        self._run(frames, Wanted(n_clusters, kept=None))
+        self._n_frames += len(frames)
+        return n_clusters
+
     def _update(self, frames: Frames) -> None:
         self._run(frames, None)
 
-    def _run(self, frames: Frames, kept: KeptClusters | None) -> None:
+    def _run(self, frames: Frames, wanted: Wanted | None) -> None:
         if len(frames) == 0:
             return
         kind, feed = self._fed(frames)
@@ -204,13 +232,12 @@ class CudaChain(Chain):
             elif self._x0_is_wide != kind.wide:
                 context.load_x0(self._memory, self._start)
             self._x0_is_wide = kind.wide
-            context.run(self._memory, feed, self.tracking, kept)
+            self._use += context.run(self._memory, feed, self.tracking, wanted)
 
     def _fed(self, frames: Frames) -> tuple[FrameKind, FrameFeed]:
         parameters = self._finder.parameters
+        kind = kind_for(parameters, frames.dtype, self._largest_x0)
         if self._correction is not None:
-            return CORRECTED, CorrectedFeed(frames, self._correction, parameters.gain_bits)
+            return kind, CorrectedFeed(frames, self._correction, parameters.gain_bits)
         as_taken = frames.dtype.isnative and frames.flags.c_contiguous
-        return kind_of(frames.dtype, self._largest_x0), PlainFeed(
-            frames, as_taken and self._finder.page_locks.holds(frames)
-        )
+        return kind, PlainFeed(frames, as_taken and self._finder.page_locks.holds(frames))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from finder import FinderParameters, coordinate_dtype
+from finder import coordinate_dtype
 from gpu.chain_memory import NBYTES_A_PIXEL, UPLOADED
-from gpu.kernel_set import N_MARKS, FrameKind, frame_words, groups_of, kind_of
+from gpu.chunk_plan import ChunkPlan
+from gpu.kernel_set import N_MARKS
 from gpu.parameter_block import PARAMETER_BLOCK
-from gpu.settings import Chunk, GpuSettings, chunk_of
+from gpu.product_memory import ProductMemory
+
+CUDA_CONTEXT_BYTES = 500_000_000
+"""Memory of the host that a process takes for a CUDA context: an assumption, for there was no GPU to measure it on.
+
+It is what others see: 0.3 to 0.6 GB of resident memory after the first call, by driver and by libraries.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,44 +66,27 @@ class FinderMemory:
     device: int
 
 
-def slot_sizes(
-    parameters: FinderParameters, shape: tuple[int, int], kind: FrameKind, chunk: Chunk, settings: GpuSettings
-) -> SlotSizes:
-    """The sizes of a slot's buffers for frames of `shape` (y, x)."""
-    n_pixels = chunk.frames * shape[0] * shape[1]
+def slot_sizes(plan: ChunkPlan) -> SlotSizes:
+    """The sizes of a slot's buffers."""
+    frames = plan.chunk.frames
+    n_pixels = frames * plan.n_pixels
     return SlotSizes(
         block=PARAMETER_BLOCK.itemsize,
-        frames=n_pixels * kind.itemsize,
+        frames=n_pixels * plan.kind.itemsize,
         values=4 * n_pixels,
-        marks=4 * N_MARKS * chunk.frames * frame_words(shape),
-        counts=4 * chunk.frames * groups_of(shape),
-        found=4 * (1 + chunk.frames),
-        cluster=4 * math.prod(parameters.cluster_size) + 4 + 2 * coordinate_dtype(shape).itemsize,
-        capacity=max(1, math.ceil(settings.room * n_pixels)),
+        marks=4 * N_MARKS * frames * plan.frame_words,
+        counts=4 * frames * plan.groups,
+        found=4 * (1 + frames),
+        cluster=4 * math.prod(plan.parameters.cluster_size) + 4 + 2 * coordinate_dtype(plan.shape).itemsize,
+        capacity=max(1, math.ceil(plan.settings.room * n_pixels)),
     )
 
 
-def finder_memory(
-    parameters: FinderParameters,
-    shape: tuple[int, int],
-    dtype: np.dtype[Any],
-    settings: GpuSettings | None = None,
-    largest_x0: int = 0,
-) -> FinderMemory:
-    """The memory of a finder for frames of one type, with as many chains as it has streams.
-
-    Args:
-        parameters: of the finder.
-        shape: (y, x) of the frames.
-        dtype: of the frames, one that is supported.
-        settings: of the finder.
-        largest_x0: X0 of the pedestal is within ±this.
-    """
-    how = settings or GpuSettings()
-    kind = FrameKind("float32", wide=False) if parameters.common_mode else kind_of(dtype, largest_x0)
-    n_pixels = shape[0] * shape[1]
-    slot = slot_sizes(parameters, shape, kind, chunk_of(how, parameters, n_pixels * kind.itemsize), how)
+def finder_memory(plan: ChunkPlan) -> FinderMemory:
+    """The memory of a finder for frames of one kind, with as many chains as it has streams."""
+    slot, n_pixels = slot_sizes(plan), plan.n_pixels
+    chain = NBYTES_A_PIXEL * n_pixels + ProductMemory(plan.products).nbytes
     return FinderMemory(
-        pinned=how.n_streams * (2 * slot.pinned + UPLOADED * n_pixels),
-        device=how.n_streams * (2 * slot.device + NBYTES_A_PIXEL * n_pixels) + n_pixels,
+        pinned=plan.settings.n_streams * (2 * slot.pinned + UPLOADED * n_pixels),
+        device=plan.settings.n_streams * (2 * slot.device + chain) + n_pixels,
     )

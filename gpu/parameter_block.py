@@ -13,7 +13,7 @@ PARAMETER_BLOCK = np.dtype(
         ("inverse_n_samples", np.float32),
         ("squared_n_sigma", np.float32),
         ("gain_shift", np.int32),
-        ("unused", np.int32),
+        ("listed", np.uint32),
         ("s1", np.uint64, 2),
         ("s2", np.uint64, 2),
         ("x0", np.uint64),
@@ -23,5 +23,12 @@ PARAMETER_BLOCK = np.dtype(
         ("centres", np.uint64),
         ("switched", np.uint64),
         ("clusters", np.uint64),
+        ("spectrum", np.uint64),
+        ("eta", np.uint64),
+        ("too_large", np.uint64),
+        ("spectrum_low", np.int64),
+        ("spectrum_width", np.int64),
+        ("spectrum_bins", np.uint32),
+        ("eta_bins", np.uint32),
     ]
 )

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from finder import FinderParameters, coordinate_dtype
+from finder import coordinate_dtype
+from gpu.chunk_plan import ChunkPlan
 from gpu.device import Device, Graph
 from gpu.host_memory import HostMemory, host_memory
-from gpu.kernel_set import ChunkAddresses, FrameKind
+from gpu.kernel_set import ChunkAddresses
 from gpu.memory_plan import slot_sizes
 from gpu.parameter_block import PARAMETER_BLOCK
-from gpu.settings import Chunk, GpuSettings
+from gpu.stage_clock import Span
 
 GROWTH = 1.25
 
@@ -24,37 +25,26 @@ class Slot:
 
     Args:
         device: where.
-        parameters: of the finder.
-        shape: (y, x) of the frames.
-        kind: of the frames.
-        chunk: how many frames.
-        settings: of the finder.
+        plan: of the chunk.
 
     Attributes:
         frames: (frame, y, x), where frames are staged.
         found: (1 + frame) uint32, as the device counted: clusters of the chunk, and of each frame.
         done: recorded behind a chunk's work.
-        landed: recorded behind the copying of its clusters.
+        uploading, kernels, landing: the stages of that work, recorded at their borders.
         graphs: what was captured, with and without the copying of staged frames.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        parameters: FinderParameters,
-        shape: tuple[int, int],
-        kind: FrameKind,
-        chunk: Chunk,
-        settings: GpuSettings,
-    ) -> None:
-        self._device, self._pinned = device, settings.pinned
-        self._coordinate = coordinate_dtype(shape)
-        sizes = slot_sizes(parameters, shape, kind, chunk, settings)
+    def __init__(self, device: Device, plan: ChunkPlan) -> None:
+        pinned = plan.settings.pinned
+        self._device, self._pinned = device, pinned
+        self._coordinate = coordinate_dtype(plan.shape)
+        sizes = slot_sizes(plan)
         self.chunk_nbytes, self.cluster_nbytes, self.capacity = sizes.frames, sizes.cluster, sizes.capacity
-        self._staging = host_memory(device, sizes.frames, settings.pinned)
-        self._block = host_memory(device, sizes.block, settings.pinned)
-        self._found = host_memory(device, sizes.found, settings.pinned)
-        self.frames: NDArray[Any] = self._staging.array.view(kind.dtype).reshape(chunk.frames, *shape)
+        self._staging = host_memory(device, sizes.frames, pinned)
+        self._block = host_memory(device, sizes.block, pinned)
+        self._found = host_memory(device, sizes.found, pinned)
+        self.frames: NDArray[Any] = self._staging.array.view(plan.kind.dtype).reshape(plan.chunk.frames, *plan.shape)
         self._described = self._block.array.view(PARAMETER_BLOCK)
         # Views: what changes from chunk to chunk is written often.
         self._n_frames, self._capacity, self._where = (
@@ -67,8 +57,9 @@ class Slot:
         self._buffers = {name: device.allocate(getattr(sizes, name)) for name in names}
         self.at = ChunkAddresses(**{name: memory.address for name, memory in self._buffers.items()})
         self._clusters = device.allocate(sizes.clusters)
-        self._landing: HostMemory = host_memory(device, sizes.clusters, settings.pinned)
-        self.done, self.landed = device.event(), device.event()
+        self._landing: HostMemory = host_memory(device, sizes.clusters, pinned)
+        self.done = device.event()
+        self.uploading, self.kernels, self.landing = (Span(device) for _ in range(3))
         self.graphs: dict[bool, Graph] = {}
 
     @property

@@ -4,7 +4,9 @@ For each chunk the host writes frames into a slot's staging memory, and queues o
 the kernels of all frames, the collecting of clusters, and the copy of the counts. That is captured once as a graph and
 replayed, at addresses that stay; what varies lies in a small block of parameters that is copied first. While the device
 is at it the host waits for the chunk before, which used the other slot: its counts say how many clusters there are, and
-exactly those are copied, on a second stream.
+exactly those are copied, on a second stream; none where they are only counted.
+
+Events at the borders of the stages, in the graph and beside it, tell how long the device was at each.
 
 Nothing is ever cut off: where the clusters of a chunk are more than there is room for, the device gathers none of them;
 the host sees the count, makes room, and has them gathered again from what the search has left in the slot. The
@@ -14,24 +16,58 @@ pedestal needs no way back: it does not depend on that room.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from finder import FinderParameters, Pedestal
+from finder import Pedestal
+from finder.device_use import DeviceUse
 from finder.kept_clusters import KeptClusters
-from gpu.chain_memory import COUNTED, COUNTS, S1, STATE, UPLOADED, X0, ChainMemory, packed_planes
+from finder.products import Products
+from gpu.chain_memory import CENTRES, COUNTED, COUNTS, S1, STATE, UPLOADED, X0, ChainMemory, packed_planes
+from gpu.chunk_plan import ChunkPlan
 from gpu.device import Device, DeviceError, Graph, LostDeviceError
 from gpu.host_memory import host_memory
-from gpu.kernel_set import FrameKind, KernelSet
+from gpu.kernel_set import KernelSet
 from gpu.parameter_block import PARAMETER_BLOCK
-from gpu.settings import Chunk, GpuSettings
 from gpu.slot import Slot
+from gpu.stage_clock import Origin, StageClock
 from gpu.staging import FrameFeed
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """A chunk whose work is queued.
+
+    Attributes:
+        slot: where.
+        first: its first frame, in the call.
+        n_frames: how many there are.
+        origin: from before the work was queued.
+    """
+
+    slot: Slot
+    first: int
+    n_frames: int
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a call wants of its frames.
+
+    Attributes:
+        n_clusters: (frame) uint32, gets the clusters of each.
+        kept: gets the clusters; None: they stay on the device, which counts what it is to count of them.
+    """
+
+    n_clusters: NDArray[np.uint32]
+    kept: KeptClusters | None
 
 
 class StreamContext:
@@ -39,33 +75,20 @@ class StreamContext:
 
     Args:
         device: where.
-        parameters: of the finder.
-        shape: (y, x) of the frames.
-        kind: of the frames.
-        chunk: how many of them at a time.
-        settings: of the finder.
+        plan: what is worked on together.
+        clock: of the finder.
         present: address of (y, x) uint8 on the device, 0 where a pixel is masked.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        parameters: FinderParameters,
-        shape: tuple[int, int],
-        kind: FrameKind,
-        chunk: Chunk,
-        settings: GpuSettings,
-        present: int,
-    ) -> None:
-        self.kind = kind
-        self._parameters, self._chunk, self._settings = parameters, chunk, settings
-        self._graphs = settings.graphs
-        self._n_pixels = shape[0] * shape[1]
-        self._frame_nbytes = self._n_pixels * kind.itemsize
+    def __init__(self, device: Device, plan: ChunkPlan, clock: StageClock, present: int) -> None:
+        self.kind = plan.kind
+        self._plan, self._chunk, self._clock = plan, plan.chunk, clock
+        self._graphs = plan.settings.graphs
+        self._n_pixels, self._frame_nbytes = plan.n_pixels, plan.frame_nbytes
         self._stream, self._downloads = device.stream(), device.stream()
-        self._kernels = KernelSet(device, parameters, shape, kind, chunk, present)
-        self._slots = [Slot(device, parameters, shape, kind, chunk, settings) for _ in range(2)]
-        self._planes = host_memory(device, UPLOADED * self._n_pixels, settings.pinned)
+        self._kernels = KernelSet(device, plan, present)
+        self._slots = [Slot(device, plan) for _ in range(2)]
+        self._planes = host_memory(device, UPLOADED * self._n_pixels, plan.settings.pinned)
         self._warm_up()
 
     def load(self, memory: ChainMemory, pedestal: Pedestal) -> None:
@@ -76,6 +99,8 @@ class StreamContext:
         packed_planes(pedestal, self.kind.wide, self._planes.array)
         self._stream.upload(memory.plane(X0), self._planes.address, UPLOADED * self._n_pixels)
         self._stream.fill(memory.plane(COUNTS), 0, COUNTED * self._n_pixels)
+        if memory.products:
+            self._stream.fill(memory.products, 0, memory.counted.nbytes)
 
     def load_x0(self, memory: ChainMemory, pedestal: Pedestal) -> None:
         """Copy X0 alone: a chain that goes on with frames of another kind. To be followed by `run`."""
@@ -91,32 +116,49 @@ class StreamContext:
         """How often a chain's pixels were updated, blind, centres, in another gain: (4, pixel), a copy."""
         return self._downloaded(memory.plane(COUNTS), COUNTED).view(np.uint32)
 
-    def run(self, memory: ChainMemory, feed: FrameFeed, tracked: bool, kept: KeptClusters | None) -> None:
+    def products(self, memory: ChainMemory, shape: tuple[int, int]) -> Products:
+        """What a chain counted of its clusters on frames of `shape` (y, x): copies.
+
+        Raises:
+            SignalRangeError: a value that fits no int32.
+        """
+        content = np.empty(memory.counted.nbytes, np.uint8)
+        self._stream.download(int(content.ctypes.data), memory.products, content.nbytes)
+        centres = self.counts(memory)[CENTRES].reshape(shape)  # Which waits for all that is on the stream.
+        return memory.counted.products(content, centres)
+
+    def run(self, memory: ChainMemory, feed: FrameFeed, tracked: bool, wanted: Wanted | None) -> DeviceUse:
         """Take a chain's next frames through the device.
 
         Args:
             memory: the chain's, loaded.
             feed: the frames.
             tracked: whether they move the pedestal.
-            kept: gets the clusters; None: the frames move the pedestal and do nothing else.
+            wanted: what is wanted of them; None: they move the pedestal and do nothing else.
+
+        Returns:
+            What that took of the device.
 
         Raises:
             DeviceError: the device has failed; the context and the chain are of no use then.
         """
-        under_way: tuple[Slot, int, int] | None = None
-        description = self._description(memory, tracked, counted=kept is not None)
+        use = DeviceUse()
+        under_way: UnderWay | None = None
+        description = self._description(memory, tracked, wanted)
         for nth, first in enumerate(range(0, feed.n_frames, self._chunk.frames)):
             slot, n_frames = self._slots[nth % 2], min(self._chunk.frames, feed.n_frames - first)
             slot.describe(description, n_frames)
-            self._start(slot, feed, first, n_frames)
+            chunk = UnderWay(slot, first, n_frames, self._clock.origin())
+            self._start(chunk, feed)
             if under_way is not None:
-                self._finish(*under_way, kept)
-            under_way = slot, first, n_frames
-            if not self._settings.overlap:
-                self._finish(*under_way, kept)
+                use += self._finish(under_way, wanted)
+            under_way = chunk
+            if not self._plan.settings.overlap:
+                use += self._finish(under_way, wanted)
                 under_way = None
         if under_way is not None:
-            self._finish(*under_way, kept)
+            use += self._finish(under_way, wanted)
+        return use
 
     def settle(self) -> None:
         """Wait until nothing is under way, whatever happened.
@@ -127,14 +169,16 @@ class StreamContext:
         for stream in (self._stream, self._downloads):
             stream.synchronize()
 
-    def _description(self, memory: ChainMemory, tracked: bool, counted: bool) -> NDArray[Any]:
+    def _description(self, memory: ChainMemory, tracked: bool, wanted: Wanted | None) -> NDArray[Any]:
         """What is the same for all chunks of a call."""
-        gain_bits = self._parameters.gain_bits
+        parameters = self._plan.parameters
+        gain_bits = parameters.gain_bits
         fields: dict[str, Any] = {
-            "counted": counted,
+            "counted": wanted is not None,
+            "listed": wanted is not None and wanted.kept is not None,
             "tracked": tracked,
-            "inverse_n_samples": self._parameters.inverse_n_samples,
-            "squared_n_sigma": self._parameters.squared_n_sigma,
+            "inverse_n_samples": parameters.inverse_n_samples,
+            "squared_n_sigma": parameters.squared_n_sigma,
             "gain_shift": 16 - gain_bits if gain_bits else 0,
             **memory.addresses(),
         }
@@ -143,22 +187,27 @@ class StreamContext:
             description[name] = value
         return description
 
-    def _start(self, slot: Slot, feed: FrameFeed, first: int, n_frames: int) -> None:
+    def _start(self, chunk: UnderWay, feed: FrameFeed) -> None:
         """Stage a chunk and queue its work."""
-        address = feed.locked_address
+        slot, n_frames, address = chunk.slot, chunk.n_frames, feed.locked_address
         if address is None:
-            feed.stage(first, slot.frames[:n_frames])
+            feed.stage(chunk.first, slot.frames[:n_frames])
         staged = address is None and n_frames == self._chunk.frames
-        if not staged:  # From where they are, or fewer than a graph copies.
-            source = slot.staging_address if address is None else address + first * self._frame_nbytes
-            self._stream.upload(slot.at.frames, source, n_frames * self._frame_nbytes)
+        # Before anything is timed: the first time, this takes long.
         graph = self._captured(slot, staged) if self._graphs else None
+        if not staged:  # From where they are, or fewer than a graph copies.
+            source = slot.staging_address if address is None else address + chunk.first * self._frame_nbytes
+            self._upload(slot, source, n_frames * self._frame_nbytes)
         if graph is not None:
             self._stream.replay(graph)
         else:
             needed = -(-n_frames // self._chunk.frames_a_launch)
             self._queue(slot, needed + needed % 2, staged)
         self._stream.record(slot.done)
+
+    def _upload(self, slot: Slot, source: int, nbytes: int) -> None:
+        with slot.uploading.on(self._stream):
+            self._stream.upload(slot.at.frames, source, nbytes)
 
     def _captured(self, slot: Slot, staged: bool) -> Graph | None:
         """A chunk's work as a graph; None, once and for all, where the driver makes none of it: it only saves time."""
@@ -177,23 +226,36 @@ class StreamContext:
         """All of a chunk's work, on the stream."""
         self._stream.upload(slot.at.block, slot.block_address, PARAMETER_BLOCK.itemsize)
         if staged:
-            self._stream.upload(slot.at.frames, slot.staging_address, slot.chunk_nbytes)
-        self._kernels.search_and_collect(self._stream, slot.at, n_launches)
+            self._upload(slot, slot.staging_address, slot.chunk_nbytes)
+        with slot.kernels.on(self._stream):
+            self._kernels.search_and_collect(self._stream, slot.at, n_launches)
         self._stream.download(slot.found_address, slot.at.found, slot.found_nbytes)
 
-    def _finish(self, slot: Slot, first: int, n_frames: int, kept: KeptClusters | None) -> None:
-        """Wait for a chunk, and fetch its clusters."""
+    def _finish(self, chunk: UnderWay, wanted: Wanted | None) -> DeviceUse:
+        """Wait for a chunk, and fetch its clusters; what all of it took of the device."""
+        slot, first, n_frames, claim = chunk.slot, chunk.first, chunk.n_frames, self._clock.claim
         slot.done.synchronize()
-        if kept is None:
-            return
+        use = DeviceUse(
+            h2d_seconds=claim("H2D", chunk.origin, slot.uploading),
+            kernel_seconds=claim("kernel", chunk.origin, slot.kernels),
+            h2d_bytes=n_frames * self._frame_nbytes,
+        )
+        if wanted is None:
+            return use
+        wanted.n_clusters[first : first + n_frames] = slot.found[1 : 1 + n_frames]
+        if wanted.kept is None:
+            return use
         n = int(slot.found[0])
         if n > slot.capacity:
             self._gather_again(slot, n)
         if n:
-            self._downloads.download(slot.landing_address, slot.clusters_address, n * slot.cluster_nbytes)
-            self._downloads.record(slot.landed)
-            slot.landed.synchronize()
-        keep(kept, slot, n, first, n_frames)
+            nbytes = n * slot.cluster_nbytes
+            with slot.landing.on(self._downloads):
+                self._downloads.download(slot.landing_address, slot.clusters_address, nbytes)
+            slot.landing.ended.synchronize()
+            use += DeviceUse(d2h_seconds=claim("D2H", chunk.origin, slot.landing), d2h_bytes=nbytes)
+        keep(wanted.kept, slot, n, first)
+        return use
 
     def _gather_again(self, slot: Slot, n_clusters: int) -> None:
         slot.grow(n_clusters)
@@ -215,9 +277,8 @@ class StreamContext:
         self._stream.synchronize()
 
 
-def keep(kept: KeptClusters, slot: Slot, n: int, first: int, n_frames: int) -> None:
+def keep(kept: KeptClusters, slot: Slot, n: int, first: int) -> None:
     """Add the `n` clusters that have landed in a slot, of frames from `first` on."""
-    kept.found.n_clusters[first : first + n_frames] = slot.found[1 : 1 + n_frames]
     if n > kept.room - kept.n_found:
         kept.make_room(n)
     found, begin, end = kept.found, kept.n_found, kept.n_found + n

@@ -4,6 +4,9 @@ Stages use resources: the storage, or a worker's core. Those of one resource tak
 ceiling) add up; those of different resources could run side by side. The bound of a run is therefore the resource with
 the most floor time, with all else hidden behind it. Time is counted in worker-seconds: with W workers, a run of T
 seconds has W · T of them, and every one is in exactly one part of :class:`TimeSplit`.
+
+A GPU's stages are counted in its own seconds. They pass while workers wait for them in a stage of their own, and so are
+in none of the sums: they say what that stage waited for.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ from typing import Any, Literal
 
 from roofline.stage_use import StageUse, json_number
 
-Resource = Literal["storage", "core"]
+Resource = Literal["storage", "core", "GPU"]
 
+# From this share of a stage on, it is the GPU's work that the stage took that long for.
+_OF_A_STAGE = 0.5
 # Beyond this share of its ceiling a stage shows that the ceiling was measured too low: repeats scatter by less.
 _EXCEEDED = 1.1
 
@@ -55,12 +60,12 @@ class StageBar:
 
     @property
     def seconds(self) -> float:
-        """Worker-seconds in the stage."""
+        """Worker-seconds in the stage; a GPU's, where it is one of these."""
         return self.use.busy_seconds
 
     @property
     def floor_seconds(self) -> float:
-        """Worker-seconds that the stage would take at its ceiling; NaN if that was not measured.
+        """Seconds that the stage would take at its ceiling; NaN if that was not measured.
 
         What a run reached is possible: a ceiling below that was measured too low, and does not count.
         """
@@ -150,6 +155,7 @@ class Account:
         seconds: How long the run took, from the first batch handed out to the end, in s.
         faults: Page faults.
         clusters: How many were found.
+        gpus: How many there were.
     """
 
     bars: tuple[StageBar, ...]
@@ -159,16 +165,17 @@ class Account:
     seconds: float
     faults: PageFaults = PageFaults(0)
     clusters: int = 0
+    gpus: int = 0
 
     @property
     def tallest(self) -> StageBar | None:
         """The stage in which most time went: what binds the run. None if no stage did anything."""
-        return max((bar for bar in self.bars if bar.seconds > 0), key=lambda bar: bar.seconds, default=None)
+        return tallest(self.bars, self.workers, self.gpus)
 
     @property
     def busy_seconds(self) -> float:
         """Worker-seconds in all stages."""
-        return sum(bar.seconds for bar in self.bars)
+        return sum(bar.seconds for bar in self.bars if bar.use.within is None)
 
     @property
     def idle_seconds(self) -> float:
@@ -178,7 +185,7 @@ class Account:
     @property
     def bound_frames_a_second(self) -> float:
         """Frames a second at the bound; NaN if the ceiling of a stage that did something is missing."""
-        unknown = any(math.isnan(bar.floor_seconds) for bar in self.bars if bar.seconds > 0)
+        unknown = any(math.isnan(bar.floor_seconds) for bar in self.bars if bar.seconds > 0 and bar.use.within is None)
         return math.nan if unknown or self.split.at_bound <= 0 else self.workers * self.frames / self.split.at_bound
 
     @property
@@ -210,6 +217,7 @@ class Account:
                     "share_of_ceiling": json_number(bar.share_of_ceiling),
                     "exceeds_ceiling": bar.exceeds_ceiling,
                     "resource": bar.ceiling.resource,
+                    "within": bar.use.within,
                 }
                 for bar in self.bars
             },
@@ -220,12 +228,31 @@ class Account:
             "worker_seconds": self.split.parts,
             "idle_seconds": self.idle_seconds,
             "workers": self.workers,
+            "gpus": self.gpus,
             "frames": self.frames,
             "clusters": self.clusters,
             "seconds": self.seconds,
             "minor_faults": self.faults.count,
             "seconds_a_fault": json_number(self.faults.seconds_each),
         }
+
+
+def tallest(bars: Sequence[StageBar], workers: int, gpus: int) -> StageBar | None:
+    """The stage in which most time went; None if no stage did anything.
+
+    Where that is one in which workers wait for a GPU, and the GPU was at work for most of it, it is the GPU's tallest.
+    """
+    own = max((bar for bar in bars if bar.seconds > 0 and bar.use.within is None), key=_seconds, default=None)
+    within = [bar for bar in bars if own is not None and bar.use.within == own.name]
+    if own is None or not within or not gpus:
+        return own
+    # All workers of a GPU wait at once: a second of it is one of each.
+    in_worker_seconds = sum(bar.seconds for bar in within) * workers / gpus
+    return max(within, key=_seconds) if in_worker_seconds >= _OF_A_STAGE * own.seconds else own
+
+
+def _seconds(bar: StageBar) -> float:
+    return bar.seconds
 
 
 def account(
@@ -240,6 +267,7 @@ def account(
     finishing_seconds: float = 0.0,
     faults: PageFaults | None = None,
     clusters: int = 0,
+    gpus: int = 0,
 ) -> Account:
     """Split the time of a run.
 
@@ -254,17 +282,19 @@ def account(
         finishing_seconds: The part of `seconds` after the last batch was done.
         faults: Page faults.
         clusters: Clusters found.
+        gpus: GPUs that were used.
 
     Raises:
         ValueError: Another number of ceilings than of stages.
     """
     bars = tuple(StageBar(use, ceiling) for use, ceiling in zip(uses, ceilings, strict=True))
     floors: dict[str, float] = {}
-    for bar in bars:
+    of_workers = [bar for bar in bars if bar.use.within is None]
+    for bar in of_workers:
         floor = bar.seconds if math.isnan(bar.floor_seconds) else bar.floor_seconds
         floors[bar.ceiling.resource] = floors.get(bar.ceiling.resource, 0.0) + floor
     at_bound, all_floors = max(floors.values(), default=0.0), sum(floors.values())
-    busy = sum(bar.seconds for bar in bars)
+    busy = sum(bar.seconds for bar in of_workers)
     working_seconds = max(seconds - finishing_seconds, 0.0)
     # A worker can't have been busy for longer than the run: what clocks say beyond that is not waiting.
     idle = max(workers * working_seconds - busy, 0.0)
@@ -278,4 +308,4 @@ def account(
         stragglers=stragglers,
         finishing=workers * min(finishing_seconds, seconds),
     )
-    return Account(bars, split, workers, frames, seconds, faults or PageFaults(0), clusters)
+    return Account(bars, split, workers, frames, seconds, faults or PageFaults(0), clusters, gpus)

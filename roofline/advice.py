@@ -15,6 +15,10 @@ _CURES = {
     "decode": "more cores or an uncompressed archive would help; a faster GPU would not",
     "read + decode": "more cores, or an archive in photonflow's own layout, would help; a faster GPU would not",
     "find": "more cores would help; faster storage would not",
+    "find, beside a GPU": "more cores, or more --streams, would help: the GPU waited for most of it",
+    "H2D": "a faster bus, or more GPUs on buses of their own, would help; more cores would not",
+    "kernel": "a faster GPU, or more of them, would help; more cores would not",
+    "D2H": "counting without a list (--products, --no-clusters), or more GPUs, would help; more cores would not",
     "write": "more cores, or counting without a list (--products, --no-clusters), would help; a faster GPU would not",
 }
 
@@ -36,7 +40,7 @@ def advice(account: Account) -> str:
 
 def stage_advice(account: Account, bar: StageBar) -> str:
     """What a stage reached of its ceiling, and what would help it."""
-    cure = _CURES.get("read, page cache" if _is_cached(bar) else bar.name, "more workers would help")
+    cure = _CURES.get(_kind(account, bar), "more workers would help")
     return f"{bar.name} binds: {_figures(account, bar)}; {cure}"
 
 
@@ -61,16 +65,20 @@ def _figures(account: Account, bar: StageBar) -> str:
     reached, ceiling = bar.use.bytes_a_second / 1e9, bar.ceiling.bytes_a_second
     if not math.isfinite(reached) or bar.use.nbytes == 0:
         return f"{bar.seconds / account.busy_seconds:.0%} of the stages' time"
+    whose = "a worker" if bar.use.within is None else "a GPU"
     if ceiling is None:
-        return f"{_rounded(reached)} GB/s a worker, its ceiling not measured"
+        return f"{_rounded(reached)} GB/s {whose}, its ceiling not measured"
     if bar.exceeds_ceiling:
-        return f"{_rounded(reached)} GB/s a worker, more than its ceiling: measure that again"
-    return f"{_rounded(reached)} of {_rounded(ceiling / 1e9)} GB/s a worker"
+        return f"{_rounded(reached)} GB/s {whose}, more than its ceiling: measure that again"
+    return f"{_rounded(reached)} of {_rounded(ceiling / 1e9)} GB/s {whose}"
 
 
 def _rounded(value: float) -> str:
     return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
 
-def _is_cached(bar: StageBar) -> bool:
-    return bar.name == "read" and bar.ceiling.resource == "core"
+def _kind(account: Account, bar: StageBar) -> str:
+    """The stage, and what is beside it."""
+    if bar.name == "read" and bar.ceiling.resource == "core":
+        return "read, page cache"
+    return "find, beside a GPU" if bar.name == "find" and account.gpus else bar.name

@@ -19,7 +19,7 @@ def stage_table(account: Account) -> Table:
     for bar in account.bars:
         use = bar.use
         table.add_row(
-            f"{bar.name} ◀" if bar is account.tallest else bar.name,
+            f"{'· ' * (use.within is not None)}{bar.name}{' ◀' * (bar is account.tallest)}",
             f"{bar.seconds:.2f}",
             number(use.microseconds_a_frame(account.frames), ".1f"),
             number(use.bytes_a_second / 1e9, ".2f"),

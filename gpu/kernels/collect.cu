@@ -76,7 +76,7 @@ gather_clusters(const ParameterBlock* __restrict__ block, const unsigned* __rest
     __shared__ unsigned short places[GROUP * WARP];  // of the centres: word in the group, bit
     const Image image{rows, cols};
     const unsigned frame = blockIdx.y;
-    if (frame >= block->n_frames || !block->counted) return;
+    if (frame >= block->n_frames || !block->listed) return;
     const size_t total = found[0];
     if (total > block->capacity) return;
     const size_t first_word = (size_t)blockIdx.x * GROUP;

@@ -71,15 +71,19 @@ struct ParameterBlock {
     unsigned capacity;   // clusters that `clusters` has room for
     float inverse_n_samples, squared_n_sigma;
     int gain_shift;      // a pixel whose value has bits from here up is in another gain; 0: values have no such bits
-    int unused;
+    unsigned listed;     // whether clusters are gathered; if not, they are only counted
     float *s1[2], *s2[2];                            // the pedestal's state before and after a launch, in turns
     const Difference* x0;
     const float* trained_variance;
     unsigned *updated, *blind, *centres, *switched;  // counts of frames, a pixel
     unsigned char* clusters;                         // signal, frame, y, x: each for all clusters of the chunk
+    unsigned long long *spectrum, *eta;              // clusters a bin, or null: see products.cu
+    unsigned* too_large;                             // values that fit no 32 bits
+    long long spectrum_low, spectrum_width;
+    unsigned spectrum_bins, eta_bins;
 };
 
-static_assert(sizeof(ParameterBlock) == 120, "gpu/parameter_block.py has another layout");
+static_assert(sizeof(ParameterBlock) == 168, "gpu/parameter_block.py has another layout");
 
 struct Image {
     int rows, cols;

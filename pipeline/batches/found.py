@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from finder import coordinate_dtype
+
 Indices = npt.NDArray[np.unsignedinteger[Any]]
 
 
@@ -52,6 +54,12 @@ class ClusterRows:
     def copy(self) -> ClusterRows:
         """The same rows in memory of their own, so that a small part does not keep a large array alive."""
         return ClusterRows(self.frame_index.copy(), self.y.copy(), self.x.copy(), self.signal.copy())
+
+
+def no_rows(frame_shape: tuple[int, int], cluster_size: tuple[int, int], signal_dtype: str) -> ClusterRows:
+    """No row, of the types that clusters on such frames have."""
+    none = np.empty(0, coordinate_dtype(frame_shape))
+    return ClusterRows(np.empty(0, np.uint32), none, none, np.empty((0, *cluster_size), signal_dtype))
 
 
 def narrowed(signal: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cluster_store import FrameStatus
+from finder.device_use import DeviceUse
 from finder.offset import Offset
 from finder.products import Products
 from pipeline.batches.pedestal_health import PedestalHealth
@@ -27,11 +28,12 @@ class BatchCount:
         decode_seconds: The decoding's part of it, in s; NaN where zarr did both.
         read_bytes: Bytes of decoded frames.
         stored_bytes: Bytes of the files that were read for them.
-        find_seconds: Time for finding, in s.
+        find_seconds: Time for finding, in s; where a GPU does it, until its results were there.
         minor_faults: Pages of memory that the operating system had to supply.
         movement: See :func:`pipeline.batches.worker.pedestal_movement`.
         offset: The pedestal's offset before the batch, after warm-up and recentring.
-        digest: xxh3-128 of the batch's clusters, whatever the blocks in which it was read.
+        digest: xxh3-128 of the batch's clusters, or of what was counted where they are not listed, whatever the blocks
+            in which it was read.
         status: What became of the batch's frames; with any other than OK there are no clusters.
         cause: Why, if it isn't OK.
         stamp: Sizes and times of the files that its frames lie in (:meth:`frame_archive.FrameArchive.stamp`).
@@ -40,6 +42,7 @@ class BatchCount:
         state: Digest of the pedestal after the batch, where it is kept for the next; else empty.
         switched_values: Values of unmasked pixels that were in another gain, and so absent from their frame.
         idle_seconds: How long the worker had had nothing to do before it, since the batch that it found last, in s.
+        device: What finding took of a GPU.
         health: What else the batch showed of its pedestal and its pixels.
     """
 
@@ -65,6 +68,7 @@ class BatchCount:
     state: str = ""
     switched_values: int = 0
     idle_seconds: float = 0.0
+    device: DeviceUse = field(default_factory=DeviceUse)
     health: PedestalHealth = field(default_factory=PedestalHealth.unknown)
 
     def require_digest(self, digest: str) -> None:

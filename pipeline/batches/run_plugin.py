@@ -91,7 +91,8 @@ class RunPlugin(WorkerPlugin):
             parameters = self.run.parameters
             recentred(self.run.pedestal, frame, common_mode=parameters.common_mode, gain_bits=parameters.gain_bits)
         one, window = np.zeros(1, np.uint16), np.zeros((1, *self.run.layout.cluster_size), np.int32)
-        self.counter().add(one, one, window)
+        if not self.finder.counts.names:
+            self.counter().add(one, one, window)
         self.clock = WorkClock()
 
     def teardown(self, worker: Worker) -> None:
@@ -109,7 +110,7 @@ class RunPlugin(WorkerPlugin):
 
         # A stream for each thread.
         settings = GpuSettings(n_streams=int(worker.state.nthreads))
-        finder = CudaFinder(run.parameters, shape, run.pixel_mask, settings=settings)
+        finder = CudaFinder(run.parameters, shape, run.pixel_mask, settings=settings, counts=run.products)
         self.ahead = ReadAhead(self.archive, finder, decode_threads(worker))
         return finder
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from finder.device_use import DeviceUse
 from pipeline.batches.reports import BatchCount, BatchWrite
 from roofline import StageUse
 
@@ -23,6 +24,7 @@ class StageTotals:
         stored_bytes: files that were read.
         write_bytes: clusters before encoding.
         minor_faults: page faults of all tasks.
+        device: what finding took of GPUs.
         last_ended: of each worker, by name, when its last work was done, in s since 1970.
     """
 
@@ -35,6 +37,7 @@ class StageTotals:
     stored_bytes: int = 0
     write_bytes: int = 0
     minor_faults: int = 0
+    device: DeviceUse = field(default_factory=DeviceUse)
     last_ended: dict[str, float] = field(default_factory=dict)
 
     def add_count(self, count: BatchCount) -> None:
@@ -45,6 +48,7 @@ class StageTotals:
         self.idle_seconds += count.idle_seconds
         self.read_bytes += count.read_bytes
         self.stored_bytes += count.stored_bytes
+        self.device += count.device
         self._add_work(count.worker, count.ended, count.minor_faults)
 
     def add_write(self, write: BatchWrite) -> None:
@@ -54,7 +58,10 @@ class StageTotals:
         self._add_work(write.worker, write.ended, write.minor_faults)
 
     def uses(self) -> tuple[StageUse, ...]:
-        """The stages, in the order in which a frame meets them; reading and decoding are one where zarr does both."""
+        """The stages, in the order in which a frame meets them; reading and decoding are one where zarr does both.
+
+        Those of a GPU pass within the finding, which waits for them.
+        """
         reading: tuple[StageUse, ...]
         if math.isnan(self.decode_seconds):
             reading = (StageUse("read + decode", self.read_seconds, self.read_bytes),)
@@ -66,7 +73,16 @@ class StageTotals:
         return (
             *reading,
             StageUse("find", self.find_seconds, self.read_bytes),
+            *(self._on_gpus() if self.device.is_any else ()),
             StageUse("write", self.write_seconds, self.write_bytes),
+        )
+
+    def _on_gpus(self) -> tuple[StageUse, ...]:
+        did = self.device
+        return (
+            StageUse("H2D", did.h2d_seconds, did.h2d_bytes, within="find"),
+            StageUse("kernel", did.kernel_seconds, did.h2d_bytes, within="find"),
+            StageUse("D2H", did.d2h_seconds, did.d2h_bytes, within="find"),
         )
 
     def _add_work(self, worker: str, ended: float, minor_faults: int) -> None:

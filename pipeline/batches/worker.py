@@ -18,11 +18,9 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 from distributed import get_worker
 from distributed.metrics import context_meter
 
@@ -33,7 +31,8 @@ from finder.products import Products
 from frame_archive import ArchiveError, ReadUse
 from pipeline.batches.chain_start import chain_blocks
 from pipeline.batches.chain_states import ChainStart
-from pipeline.batches.found import ClusterRows, Edges, FoundBatch, narrowed
+from pipeline.batches.counting import BatchDigest, Counting
+from pipeline.batches.found import ClusterRows, Edges, FoundBatch, narrowed, no_rows
 from pipeline.batches.pedestal_health import PedestalHealth
 from pipeline.batches.plan import Batch, RowSpan
 from pipeline.batches.reading import FrameDigest, StageClock, frames_read
@@ -80,7 +79,7 @@ def _find(plugin: RunPlugin, batch: Batch, start: ChainStart | None) -> _Found:
     offset = OffsetMeter(run.pedestal, plugin.finder.pixel_mask, parameters.common_mode, parameters.gain_bits)
     blocks: list[ClusterRows] = []
     clusters_in_frame = np.zeros(batch.n_frames, np.uint32)
-    digest, counter = _ClusterDigest(), plugin.counter() if run.products.names else None
+    digest, counting = BatchDigest(), Counting(plugin.counter, run.products, plugin.finder.counts)
     first_read = run.chains.first_of(batch)
     with reading_frames():
         # Before the first frame is read: a file that is written meanwhile will have another.
@@ -96,15 +95,16 @@ def _find(plugin: RunPlugin, batch: Batch, start: ChainStart | None) -> _Found:
                 # What the batch begins with; a warm-up has moved it from where it was.
                 begins_with = block.chain.pedestal
             offset.add(block.frames)
-            found = block.chain.find(block.frames)
             first = block.first - batch.start
-            clusters_in_frame[first : first + len(block.frames)] = found.n_clusters
+            in_frame = clusters_in_frame[first : first + len(block.frames)]
+            if not run.layout.cluster_list:
+                in_frame[:] = counting.count(block.chain, block.frames)
+                continue
+            found = block.chain.find(block.frames)
+            in_frame[:] = found.n_clusters
             signal = rounded(found.signal, np.dtype(run.layout.signal_dtype))
             digest.add(y=found.y, x=found.x, signal=signal)
-            if counter is not None:
-                counter.add(found.y, found.x, rounded(found.signal, np.int32) if signal.dtype != np.int32 else signal)
-            if blocks and not run.layout.cluster_list:
-                continue
+            counting.add(found, signal)
             # Frames are counted along the dataset.
             frame_index = found.frame_index + np.uint32(block.first - run.layout.first_frame)
             blocks.append(ClusterRows(frame_index, found.y, found.x, narrowed(signal)))
@@ -113,9 +113,11 @@ def _find(plugin: RunPlugin, batch: Batch, start: ChainStart | None) -> _Found:
         before = offset.offset(begins_with)
         activity = block.chain.activity
         health = PedestalHealth.of(activity, offset.offset(), offset.common_movement())
+        products = counting.products(block.chain)
+        if not run.layout.cluster_list:
+            digest.add_products(products)
     state = plugin.keep_state(batch, block.chain.pedestal)
-    template = blocks[0][:0]
-    clusters = FoundBatch(blocks if run.layout.cluster_list else [], template)
+    clusters = FoundBatch(blocks, no_rows(run.layout.frame_shape, run.layout.cluster_size, run.layout.signal_dtype))
     count = BatchCount(
         batch=batch,
         n_clusters=int(clusters_in_frame.sum(dtype=np.int64)),
@@ -138,8 +140,9 @@ def _find(plugin: RunPlugin, batch: Batch, start: ChainStart | None) -> _Found:
         state=state,
         switched_values=int(activity.switched.sum(dtype=np.int64)),
         idle_seconds=idle_seconds,
+        device=block.chain.device_use,
     )
-    return _Found(clusters, clusters_in_frame, count, None if counter is None else counter.products.narrowed())
+    return _Found(clusters, clusters_in_frame, count, products.narrowed() if run.products.names else None)
 
 
 def count_batch(run_id: str, found: _Found) -> BatchReport:
@@ -236,23 +239,6 @@ def pedestal_movement(before: Pedestal, after: Pedestal) -> float:
     if not alive.any():
         return float("nan")
     return float(np.median((after.mean - before.mean)[alive] / noise[alive]))
-
-
-class _ClusterDigest:
-    """A digest of a batch's clusters that does not depend on the blocks in which they come."""
-
-    def __init__(self) -> None:
-        self._columns = {name: xxhash.xxh3_128() for name in ("y", "x", "signal")}
-
-    def add(self, **columns: npt.NDArray[Any]) -> None:
-        for name, values in columns.items():
-            self._columns[name].update(np.ascontiguousarray(values).data)
-
-    def hexdigest(self, clusters_in_frame: npt.NDArray[np.uint32]) -> str:
-        whole = xxhash.xxh3_128(clusters_in_frame.data)
-        for column in self._columns.values():
-            whole.update(column.digest())
-        return whole.hexdigest()
 
 
 def _rows(found: _Found, span: RowSpan, start: int, stop: int, step: int) -> Iterator[ClusterRows]:

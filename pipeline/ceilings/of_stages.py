@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 import psutil
 
+from gpu.chunk_plan import kind_for
 from pipeline.ceilings.machine import cache_bytes
 from pipeline.ceilings.measured import PAGE_FAULTS, Ceilings
 from pipeline.ceilings.subject import Subject
@@ -28,18 +29,21 @@ class RunCeilings:
         subject: The run's archive and dataset.
         workers: Worker threads, which share what the machine does.
         block_frames: Frames that the finder is given at a time.
-        on_gpus: Whether a GPU finds.
+        gpus: GPUs that find; 0 where cores do.
+        frames_a_launch: Frames that a GPU's kernels take the pedestal through at a time.
     """
 
     measured: Ceilings | None
     subject: Subject
     workers: int
     block_frames: int
-    on_gpus: bool = False
+    gpus: int = 0
+    frames_a_launch: int = 1
 
     def of(self, uses: Sequence[StageUse]) -> tuple[StageCeiling, ...]:
-        """The ceiling of each stage."""
-        return tuple(self._of(use) for use in uses)
+        """The ceiling of each stage, by itself or of those that pass within it."""
+        within = {use.name: self._on_a_gpu(use) for use in uses if use.within is not None}
+        return tuple(within.get(use.name) or self._of(use, uses, within) for use in uses)
 
     @property
     def seconds_a_fault(self) -> float:
@@ -47,12 +51,11 @@ class RunCeilings:
         faults_a_second = self._share(PAGE_FAULTS)
         return math.nan if faults_a_second is None else 1 / faults_a_second
 
-    def _of(self, use: StageUse) -> StageCeiling:
+    def _of(self, use: StageUse, uses: Sequence[StageUse], within: Mapping[str, StageCeiling]) -> StageCeiling:
         if use.name == "read":
             return self._reading(use)
         if use.name == "find":
-            # A frame crosses the bus once, as it is stored; what a GPU computes of it takes less.
-            return StageCeiling("H2D, pinned", self._share("H2D, pinned")) if self.on_gpus else self._finding()
+            return self._finding_on_gpus(use, uses, within) if self.gpus else self._finding()
         name = self.subject.write() if use.name == "write" else self.subject.decode(apart=use.name == "decode")
         return StageCeiling(name, self._share(name))
 
@@ -65,32 +68,67 @@ class RunCeilings:
         return StageCeiling(cold, storage, "storage")
 
     def _finding(self) -> StageCeiling:
-        """The higher of the floors that arithmetic and memory set for a frame.
-
-        The pedestal crosses between memory and cache once a frame, or once a block of frames where it fits into the
-        cache.
-        """
-        rates = {name: self._share(name) for name in ("float32", "memory triad")}
-        operations_a_second, bytes_a_second = rates["float32"], rates["memory triad"]
-        if operations_a_second is None or bytes_a_second is None:
-            return StageCeiling("float32 and memory", None)
-        archive, parameters = self.subject.archive, self.subject.parameters
+        """The pedestal crosses between memory and cache once a frame, or once a block of frames where it fits there."""
+        archive = self.subject.archive
         y, x = archive.frame_shape
         in_cache = y * x * _STATE_BYTES + archive.frame_nbytes <= (cache_bytes() or math.inf)
+        rates = {name: self._share(name) for name in ("float32", "memory triad")}
+        return self._computing(rates, archive.dtype.itemsize, frames_a_pass=self.block_frames if in_cache else 1)
+
+    def _finding_on_gpus(
+        self, use: StageUse, uses: Sequence[StageUse], within: Mapping[str, StageCeiling]
+    ) -> StageCeiling:
+        """Finding is waiting for the GPU's stages, which can run side by side: the slowest of them sets its floor."""
+        floors = {
+            other.name: math.nan if (rate := within[other.name].bytes_a_second) is None else other.nbytes / rate
+            for other in uses
+            if other.name in within
+        }
+        if not floors or any(map(math.isnan, floors.values())) or not max(floors.values()):
+            return StageCeiling("GPU", None, "GPU")
+        slowest = max(floors, key=lambda name: floors[name])
+        # All workers of a GPU wait at once: a second of it is one of each.
+        floor_seconds = floors[slowest] * self.workers / self.gpus
+        return StageCeiling(within[slowest].name, use.nbytes / floor_seconds, "GPU")
+
+    def _on_a_gpu(self, use: StageUse) -> StageCeiling:
+        """What one GPU does at best, while it is at the stage."""
+        if use.name == "kernel":
+            rates = {name: self._of_one(name) for name in ("GPU float32", "device memory")}
+            kind = kind_for(self.subject.parameters, self.subject.archive.dtype)
+            return replace(self._computing(rates, kind.itemsize, self.frames_a_launch), resource="GPU")
+        name = f"{use.name}, pinned"
+        return StageCeiling(name, self._of_one(name), "GPU")
+
+    def _computing(self, rates: Mapping[str, float | None], itemsize: int, frames_a_pass: int) -> StageCeiling:
+        """The higher of the floors that arithmetic (the first rate) and memory (the second) set for a frame.
+
+        Args:
+            rates: op/s and B/s, by name.
+            itemsize: Bytes of a pixel.
+            frames_a_pass: Frames that the pedestal is taken through at a time.
+        """
+        (arithmetic, operations_a_second), (memory, bytes_a_second) = rates.items()
+        if operations_a_second is None or bytes_a_second is None:
+            return StageCeiling(f"{arithmetic} and {memory.removesuffix(' triad')}", None)
+        parameters, (y, x) = self.subject.parameters, self.subject.archive.frame_shape
         traffic = finder_traffic(
             (y, x),
-            frame_itemsize=archive.dtype.itemsize,
+            frame_itemsize=itemsize,
             n_states=2 if parameters.noise == "running" else 1,
-            frames_a_pass=self.block_frames if in_cache else 1,
+            frames_a_pass=frames_a_pass,
         )
         floor = binding(
-            {"float32": float(y * x * finder_operations(parameters.cluster_size)), "memory triad": traffic.nbytes},
+            {arithmetic: float(y * x * finder_operations(parameters.cluster_size)), memory: traffic.nbytes},
             (
-                Ceiling("float32", "compute", operations_a_second),
-                Ceiling("memory triad", "memory", bytes_a_second),
+                Ceiling(arithmetic, "compute", operations_a_second),
+                Ceiling(memory, "memory", bytes_a_second),
             ),
         )
-        return StageCeiling(floor.ceiling.name, archive.frame_nbytes / floor.seconds)
+        return StageCeiling(floor.ceiling.name, y * x * itemsize / floor.seconds)
+
+    def _of_one(self, name: str) -> float | None:
+        return None if self.measured is None else self.measured[name].share(1)
 
     def _share(self, name: str) -> float | None:
         return None if self.measured is None else self.measured[name].share(self.workers)

@@ -11,6 +11,7 @@ import numpy as np
 from finder import Pedestal, open_finder, rounded
 from finder.false_clusters import expected_false_clusters
 from finder.offset import FRAMES_OF_OFFSET
+from gpu.memory_plan import CUDA_CONTEXT_BYTES
 from pipeline.batches.found import narrowed
 from pipeline.checks.dark_problems import masked_in, problems_of_sample
 from pipeline.inputs.pedestal_source import ReadyPedestal
@@ -102,12 +103,17 @@ def worker_bytes(prepared: PreparedRun, clusters_a_frame: float, signal_itemsize
     start, stop = next(iter(archive.blocks(plan.first_frame, plan.stop_frame, max_bytes=BLOCK_BYTES)))
     clusters = clusters_a_frame * min(plan.batch_size, plan.n_frames)
     return (
-        PROCESS_BYTES
+        process_bytes(prepared)
         + 2 * (stop - start) * archive.frame_nbytes
         + _state_bytes(archive.frame_shape)
         + _recentring_bytes(prepared)
         + round(BATCHES_HELD * clusters * _cluster_bytes(prepared, signal_itemsize))
     )
+
+
+def process_bytes(prepared: PreparedRun) -> int:
+    """Memory of a worker before its first frame: of its process, and of CUDA where it uses a GPU."""
+    return PROCESS_BYTES + (CUDA_CONTEXT_BYTES if prepared.backend == "cuda" else 0)
 
 
 def dense_worker_bytes(prepared: PreparedRun) -> int:

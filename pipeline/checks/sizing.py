@@ -10,10 +10,11 @@ from typing import Any
 from dask.utils import parse_bytes
 from distributed.system import MEMORY_LIMIT
 
+from gpu.chunk_plan import ChunkPlan, kind_for
 from gpu.memory_plan import finder_memory
 from gpu.settings import GpuSettings
 from pipeline.batches.block_sizes import BUFFERS, GPU_BLOCK_BYTES
-from pipeline.checks.forecast import PROCESS_BYTES, dense_worker_bytes, forecast, worker_bytes
+from pipeline.checks.forecast import dense_worker_bytes, forecast, process_bytes, worker_bytes
 from pipeline.errors import NotEnoughMemoryError
 from pipeline.preparation import PreparedRun
 from pipeline.workers.cluster_config import ClusterConfig
@@ -118,12 +119,13 @@ def require_memory(prepared: PreparedRun, workers: Mapping[str, Mapping[str, Any
                 f"a batch needs up to about {bytes_in_words(needed)} and the worker at {address} may take "
                 f"{bytes_in_words(limit)}: start it with a higher --memory-limit, or {_SMALLER_BATCHES}"
             )
-        crowded += bool(limit) and _with_threads(needed, threads) > limit
+        crowded += bool(limit) and _with_threads(prepared, needed, threads) > limit
     if not crowded:
         return needed, None
+    further = bytes_in_words(needed - process_bytes(prepared))
     return needed, (
         f"{crowded} of {len(workers)} workers have more threads than their memory is good for at about "
-        f"{bytes_in_words(needed)} for the first and {bytes_in_words(needed - PROCESS_BYTES)} for each further one: "
+        f"{bytes_in_words(needed)} for the first and {further} for each further one: "
         "should they run out of memory, start them with fewer threads"
     )
 
@@ -132,16 +134,18 @@ def pinned_bytes_a_worker(prepared: PreparedRun, config: ClusterConfig) -> int:
     """What a worker page-locks: its finder's staging memory, and two blocks of frames a stream that are read ahead."""
     if config.kind != "local-gpu":
         return 0
-    archive, streams = prepared.archive, config.threads_a_worker
-    settings = GpuSettings(n_streams=streams)
-    staging = finder_memory(prepared.options.parameters, archive.frame_shape, archive.dtype, settings).pinned
+    archive, streams, parameters = prepared.archive, config.threads_a_worker, prepared.options.parameters
+    plan = ChunkPlan(
+        parameters, archive.frame_shape, kind_for(parameters, archive.dtype), GpuSettings(n_streams=streams)
+    )
+    staging = finder_memory(plan).pinned
     start, stop = next(iter(archive.blocks(0, archive.n_frames, max_bytes=GPU_BLOCK_BYTES)))
     return staging + streams * BUFFERS * (stop - start) * archive.frame_nbytes
 
 
 def _expected_bytes(prepared: PreparedRun, enough: int, threads: int) -> int:
     """What a worker needs at most; clusters are counted in some frames only where even many might be too many."""
-    dense = _with_threads(dense_worker_bytes(prepared), threads)
+    dense = _with_threads(prepared, dense_worker_bytes(prepared), threads)
     if dense <= enough:
         return dense
     try:
@@ -150,8 +154,9 @@ def _expected_bytes(prepared: PreparedRun, enough: int, threads: int) -> int:
         # Frames that can't be read are the run's to tell of, or to skip.
         logger.info("the first frames tell nothing of the memory to be needed: %s", error)
         needed = worker_bytes(prepared, 0)
-    return _with_threads(needed, threads)
+    return _with_threads(prepared, needed, threads)
 
 
-def _with_threads(bytes_of_one: int, threads: int) -> int:
-    return PROCESS_BYTES + threads * (bytes_of_one - PROCESS_BYTES)
+def _with_threads(prepared: PreparedRun, bytes_of_one: int, threads: int) -> int:
+    shared = process_bytes(prepared)
+    return shared + threads * (bytes_of_one - shared)

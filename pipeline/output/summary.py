@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cluster_store import FrameStatus
+from gpu.chunk_plan import ChunkPlan, kind_for
 from pipeline.batches.reports import BatchCount
 from pipeline.batches.run_record import RunProgress
 from pipeline.batches.stage_totals import StageTotals
@@ -20,7 +21,7 @@ from pipeline.errors import RunError
 from pipeline.preparation import BLOCK_BYTES, PreparedRun, chain_options
 from pipeline.resuming.remaining import Remaining
 from roofline import ThroughputSummary
-from roofline.accounting import Account, PageFaults, StageBar, account
+from roofline.accounting import Account, PageFaults, StageBar, account, tallest
 from roofline.advice import advice
 
 Workers = Mapping[str, Mapping[str, Any]]
@@ -49,17 +50,23 @@ def ceilings_of(prepared: PreparedRun, workers: Workers) -> RunCeilings:
     subject = Subject(prepared.archive, prepared.layout, prepared.out, prepared.options.parameters, prepared.pixel_mask)
     measured = kept_ceilings() if all_here(workers) else None
     block_frames = max(1, BLOCK_BYTES // prepared.archive.frame_nbytes)
-    return RunCeilings(measured, subject, _threads(workers), block_frames, on_gpus=prepared.backend == "cuda")
+    on_gpus = prepared.backend == "cuda"
+    return RunCeilings(
+        measured,
+        subject,
+        _threads(workers),
+        block_frames,
+        gpus=len(workers) if on_gpus else 0,
+        frames_a_launch=_frames_a_launch(prepared) if on_gpus else 1,
+    )
 
 
 def with_tallest(on_progress: Callable[[RunProgress], None], ceilings: RunCeilings) -> Callable[[RunProgress], None]:
     """Tell with the progress of a run the stage in which most time went so far, against its ceiling."""
 
     def told(progress: RunProgress) -> None:
-        use = max(progress.uses, key=lambda use: use.busy_seconds, default=None)
-        if use is not None and use.busy_seconds > 0:
-            progress = replace(progress, tallest=StageBar(use, ceilings.of([use])[0]))
-        on_progress(progress)
+        bars = [StageBar(use, limit) for use, limit in zip(progress.uses, ceilings.of(progress.uses), strict=True)]
+        on_progress(replace(progress, tallest=tallest(bars, ceilings.workers, ceilings.gpus)))
 
     return told
 
@@ -106,6 +113,7 @@ def account_of(
         finishing_seconds=now - times.done,
         faults=PageFaults(totals.minor_faults, ceilings.seconds_a_fault),
         clusters=sum(count.n_clusters for count in found),
+        gpus=ceilings.gpus,
     )
 
 
@@ -164,6 +172,12 @@ def nothing_done(prepared: PreparedRun, workers: int, startup_seconds: float) ->
         pixels_off=math.nan,
         frames_kept=prepared.plan.n_frames,
     )
+
+
+def _frames_a_launch(prepared: PreparedRun) -> int:
+    parameters, archive = prepared.options.parameters, prepared.archive
+    plan = ChunkPlan(parameters, archive.frame_shape, kind_for(parameters, archive.dtype))
+    return plan.chunk.frames_a_launch
 
 
 def _threads(workers: Workers) -> int:

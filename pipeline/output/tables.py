@@ -86,6 +86,24 @@ def _column(values: Sequence[Any], dtype: str, **attrs: Any) -> Column:
     return Column(("batch",), np.asarray(values, dtype), attrs)
 
 
+def _on_gpus(counts: Sequence[BatchCount]) -> dict[str, Column]:
+    """What batches took of GPUs: of one that was found on cores, nothing."""
+    seconds = {"h2d": "frames to the GPU", "kernel": "kernels on the GPU", "d2h": "clusters from the GPU"}
+    return {
+        **{
+            f"{name}_seconds": _column(
+                [getattr(c.device, f"{name}_seconds") for c in counts],
+                "f8",
+                long_name=f"{what}, which is in find_seconds too; moments of several streams at once count for one",
+                units="s",
+            )
+            for name, what in seconds.items()
+        },
+        "h2d_bytes": _column([c.device.h2d_bytes for c in counts], "u8", long_name="frames to the GPU", units="byte"),
+        "d2h_bytes": _column([c.device.d2h_bytes for c in counts], "u8", long_name="clusters from it", units="byte"),
+    }
+
+
 def _batches(counts: Sequence[BatchCount], written: Writing) -> Table:
     names = sorted({count.worker for count in counts})
     # Of skipped batches there is none.
@@ -115,6 +133,7 @@ def _batches(counts: Sequence[BatchCount], written: Writing) -> Table:
                 [c.decode_seconds for c in counts], "f8", long_name="decode, which is in read_seconds too", units="s"
             ),
             "find_seconds": _column([c.find_seconds for c in counts], "f8", long_name="find", units="s"),
+            **(_on_gpus(counts) if any(c.device.is_any for c in counts) else {}),
             "idle_seconds": _column(
                 [c.idle_seconds for c in counts], "f8", long_name="its worker had nothing to do before it", units="s"
             ),

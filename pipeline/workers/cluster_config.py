@@ -42,6 +42,8 @@ WORKER_ENVIRONMENT: dict[str, str] = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
+# Dask's own look at GPUs fails, and the worker with it, on lists that CUDA takes: -1, the beginning of a UUID.
+GPU_WORKER_ENVIRONMENT: dict[str, str] = {"DASK_DISTRIBUTED__DIAGNOSTICS__NVML": "False"}
 
 
 @dataclass(frozen=True)
@@ -189,8 +191,12 @@ class ClusterConfig:
     @property
     def threads_a_worker(self) -> int:
         """Batches at work at once on each worker that is started."""
-        has_gpu = self.kind == "local-gpu" or self.gpus is not None
-        return self.threads or (GpuSettings().n_streams if has_gpu else 1)
+        return self.threads or (GpuSettings().n_streams if self.has_gpus else 1)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether each worker that is started has a GPU."""
+        return self.kind == "local-gpu" or self.gpus is not None
 
     @property
     def security(self) -> Security | None:
@@ -212,7 +218,8 @@ class ClusterConfig:
     @property
     def worker_environment(self) -> dict[str, str]:
         """The variables that workers are started with."""
-        return WORKER_ENVIRONMENT | {name: str(value) for name, value in self.environment.items()}
+        ours = WORKER_ENVIRONMENT | (GPU_WORKER_ENVIRONMENT if self.has_gpus else {})
+        return ours | {name: str(value) for name, value in self.environment.items()}
 
     @property
     def seconds_for_workers(self) -> float:

@@ -11,6 +11,7 @@ import pytest
 from gpu.cuda_errors import device_error, driver_too_old
 from gpu.cupy_device import CupyDevice
 from gpu.device import DeviceError, KernelSource, LostDeviceError, OutOfDeviceMemoryError
+from gpu.external_events import DriverCallError, record_as_external
 
 
 class CudaError(RuntimeError):
@@ -112,6 +113,46 @@ def test_who_waits_for_an_event_sleeps(any_gpu, written_down):
     assert ("eventCreateWithFlags", 2 | 1) in written_down.asked
 
 
+def test_an_event_that_is_asked_for_times_is_made_with_one(any_gpu, written_down):
+    first, second = (any_gpu.event(timed=True) for _ in range(2))
+    assert written_down.asked == [("eventCreateWithFlags", 1)] * 2
+    # Of milliseconds: the handles are 256 and 512, and the answer is 256 for each call so far.
+    assert second.seconds_since(first) == 3 * 256 / 1000
+    assert written_down.asked[-1] == ("eventElapsedTime", 256, 512)
+
+
+def test_events_in_a_graph_are_ones_that_the_host_may_look_at(any_gpu, written_down):
+    stream, event = any_gpu.stream(), any_gpu.event(timed=True)
+    stream.record(event)
+    graph = stream.capture(lambda: stream.record(event))
+    stream.record(event)
+    stream.replay(graph)
+    names = written_down.names
+    begun, ended = names.index("streamBeginCapture"), names.index("streamEndCapture")
+    assert written_down.asked[begun + 1 : ended] == [("record_in_capture", event.handle, stream.handle)]
+    assert [name for name in names[:begun] + names[ended:] if "ecord" in name] == ["eventRecord"] * 2
+
+
+DRIVER = """
+#include <stdio.h>
+int cuEventRecordWithFlags(void *event, void *stream, unsigned flags) {
+    return (long)event == 2 ? 700 : !((long)event == 0x123456789abL && (long)stream == 0xba987654321L && flags == 1);
+}
+"""
+
+
+def test_the_driver_is_asked_for_events_in_graphs_by_its_own_interface(tmp_path):
+    source, library = tmp_path / "driver.c", tmp_path / "libcuda.so.1"
+    source.write_text(DRIVER)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=60)
+    record_as_external(0x123456789AB, 0xBA987654321, str(library))
+    with pytest.raises(DriverCallError) as refused:
+        record_as_external(2, 1, str(library))
+    assert type(device_error("an event can't be recorded", refused.value)) is LostDeviceError
+    with pytest.raises(DriverCallError, match=r"nowhere\.so can't be asked"):
+        record_as_external(1, 1, str(tmp_path / "nowhere.so"))
+
+
 def test_a_program_is_loaded_once_for_all_that_ask_for_it(any_gpu, written_down, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("gpu.cupy_device.KERNELS", tmp_path)
@@ -183,7 +224,8 @@ def test_without_a_driver_what_a_stream_does_reaches_cuda(device):
             setattr(made, name, value)
         return made
 
-    stream, event = without_making(_Stream, handle=1), without_making(_Event, handle=1)
+    stream, event = without_making(_Stream, handle=1, _captures=False), without_making(_Event, handle=1)
+    capturing = without_making(_Stream, handle=1, _captures=True)
     kernel = _Kernel(device._cuda, 1, "k")
     arguments = [2**40, np.int32(-1), np.uint32(1), np.float32(0.5)]
     for call, words in (
@@ -192,6 +234,8 @@ def test_without_a_driver_what_a_stream_does_reaches_cuda(device):
         (lambda: stream.copy(256, 256, 8), "insufficient"),
         (lambda: stream.fill(256, 0, 8), "insufficient"),
         (lambda: stream.record(event), "insufficient"),
+        (lambda: capturing.record(event), "an event can't be recorded: the driver libcuda.so.1 can't be asked"),
+        (lambda: event.seconds_since(event), "does not say how long its work took: .*insufficient"),
         (lambda: stream.wait(event), "insufficient"),
         (stream.synchronize, "insufficient"),
         (event.synchronize, "insufficient"),

@@ -8,7 +8,8 @@ import pytest
 from emulation.device import EmulatedDevice
 
 from benchmarks.gpu_check import Size, check, sanitized
-from benchmarks.gpu_ladder import precision_counts, rungs
+from benchmarks.gpu_ladder import rungs
+from benchmarks.gpu_precision import ARITHMETICS, counts_on_cpu
 from benchmarks.gpu_table import table
 from gpu.device import LostDeviceError
 
@@ -49,9 +50,26 @@ def test_every_rung_finds_the_same_clusters(report):
     assert report["ladder_3x3"]["tallest"] in ("H2D", "kernels", "D2H")
 
 
+def test_every_arithmetic_is_timed_and_finds_what_it_finds_in_numpy(report):
+    # Compared with NumPy in the check itself, where nothing was wrong.
+    assert [rung["name"] for rung in report["precision"]] == [arithmetic.name for arithmetic in ARITHMETICS]
+    for rung in report["precision"]:
+        assert rung["frames"] == TINY.precision_frames
+        assert rung["microseconds_a_frame"] > 0
+        assert rung["kernel_microseconds"] > 0
+    assert report["precision"][0]["clusters"] > 0
+
+
 def test_the_table_has_all_of_it(report):
     shown = table(report | {"sanitizer": sanitized(lambda what: None, 60), "run": {"same_digest": True}})
-    for words in ("bit for bit: 1 oracle and 1 random cases", "H2D, pinned", "opt1", "ours", "the CPU's digest too"):
+    for words in (
+        "bit for bit: 1 oracle and 1 random cases",
+        "H2D, pinned",
+        "opt1",
+        "ours",
+        "float64 raw: ",
+        "the CPU's digest too",
+    ):
         assert words in shown
     assert "WRONG" not in shown
 
@@ -96,6 +114,6 @@ def test_where_the_gpu_fails_the_report_says_in_which_case(cpu_compiler, monkeyp
 def test_raw_moments_in_float32_find_too_much():
     rng = np.random.default_rng(1)
     frames, darks = (rng.normal(4655, 2, (n, 40, 40)).astype(np.uint16) for n in (20, 200))
-    counts = dict(precision_counts(frames, darks, 5.0, 1000))
+    counts = counts_on_cpu(frames, darks, 5.0, 1000)
     assert counts["float32 centred"] <= counts["float64 raw"] + 3
     assert counts["float32 raw"] > 10 * (counts["float64 raw"] + 1)

@@ -3,22 +3,21 @@
 import pytest
 
 from finder import FinderParameters
+from finder.products import PRODUCTS, ProductOptions
+from gpu.chunk_plan import ChunkPlan, FrameKind
 from gpu.compiling import KERNELS, compile_kernels
-from gpu.kernel_set import FrameKind, sources
-from gpu.settings import GpuSettings, chunk_of
+from gpu.kernel_set import sources
 
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 WINDOWS = ((3, 3), (5, 5), (9, 9), (3, 5))
 KINDS = (FrameKind("uint16", wide=False), FrameKind("float32", wide=False), FrameKind("uint32", wide=True))
 # So that three blocks of 256 threads fit onto a multiprocessor of 65 536 registers.
 MOST_REGISTERS = 80
-FRAME_BYTES = 320_000
 
 
 def check(architecture, window=(3, 3), noise="running", kind=KINDS[0]):
     parameters = FinderParameters(cluster_size=window, noise=noise)
-    frames_a_launch = chunk_of(GpuSettings(), parameters, FRAME_BYTES).frames_a_launch
-    for source in sources(parameters, (400, 400), kind, frames_a_launch):
+    for source in sources(ChunkPlan(parameters, (400, 400), kind, products=ProductOptions(PRODUCTS))):
         compiled = compile_kernels(KERNELS / source.file, architecture, dict(source.definitions), report=True)
         assert {used.kernel for used in compiled.resources} == set(source.kernels)
         for used in compiled.resources:

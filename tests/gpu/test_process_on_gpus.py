@@ -9,11 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from distributed import WorkerPlugin
 
-from cluster_store import open_clusters
+from cluster_store import open_clusters, open_dataset
+from finder.products import PRODUCTS, ProductOptions, SpectrumBins
 from frame_archive import create_archive
-from pipeline import ClusterConfig, open_cluster, process
+from pipeline import ClusterConfig, RunOptions, execute, open_cluster, prepare, process
+from pipeline.ceilings import Ceilings, MeasuredCeiling, Spread, keep_ceilings
+from pipeline.ceilings.gpu import GPU_CEILINGS
+from pipeline.ceilings.machine import machine
 
 
 class WithEmulatedGpu(WorkerPlugin):
@@ -64,16 +69,90 @@ def archive(tmp_path):
     return tmp_path / "a.zarr"
 
 
-def test_a_run_on_gpus_writes_what_a_run_on_cores_writes(archive, tmp_path, kernels):
+@pytest.fixture(scope="module")
+def client(kernels):
+    """Of a worker that has the emulated GPU, and two threads."""
     with open_cluster(ClusterConfig(workers=1, threads=2)) as client:
-        on_cores = process(archive, tmp_path / "cores.zarr", client=client, backend="cpu", batch_size=20, warmup=7)
         client.register_plugin(WithEmulatedGpu(kernels))
-        on_gpus = process(archive, tmp_path / "gpus.zarr", client=client, backend="cuda", batch_size=20, warmup=7)
+        yield client
+
+
+def test_a_run_on_gpus_writes_what_a_run_on_cores_writes(archive, tmp_path, client):
+    on_cores = process(archive, tmp_path / "cores.zarr", client=client, backend="cpu", batch_size=20, warmup=7)
+    on_gpus = process(archive, tmp_path / "gpus.zarr", client=client, backend="cuda", batch_size=20, warmup=7)
     assert len(on_cores.signal) > 100
     for name in ("signal", "x", "y", "frame_index", "n_clusters"):
         np.testing.assert_array_equal(on_gpus[name], on_cores[name])
     assert on_gpus.attrs["digest"] == on_cores.attrs["digest"]
     assert on_gpus.attrs["source"] == "photonflow, cuda finder"
+
+
+GPU_STAGES = ("H2D", "kernel", "D2H")
+
+
+def run(client, archive, out, backend, **options):
+    return execute(prepare(RunOptions(str(archive), out=str(out), backend=backend, batch_size=20, **options)), client)
+
+
+@pytest.mark.parametrize("signal_dtype", ["int32", "float32"])
+@pytest.mark.parametrize("clusters", [True, False], ids=["with the list", "without"])
+def test_products_of_gpus_are_those_of_cores(archive, tmp_path, client, clusters, signal_dtype):
+    asked = {
+        "products": ProductOptions(PRODUCTS, SpectrumBins(-20, 600, 4), eta_bins=30),
+        "clusters": clusters,
+        "signal_dtype": signal_dtype,
+        "warmup": 7,
+    }
+    outs = {backend: tmp_path / f"{backend}.zarr" for backend in ("cpu", "cuda")}
+    results = {backend: run(client, archive, out, backend, **asked) for backend, out in outs.items()}
+    assert results["cpu"].digest == results["cuda"].digest
+    on_cores, on_gpus = (xr.open_zarr(out, group="products").load() for out in outs.values())
+    xr.testing.assert_identical(on_cores, on_gpus)
+    frames = open_dataset(outs["cuda"])
+    assert int(on_gpus.hit_map.sum()) == int(frames.n_clusters.sum()) > 100
+    moved = xr.open_zarr(outs["cuda"], group="batches").d2h_bytes.values
+    assert (moved > 0).all() if clusters else (moved == 0).all()
+
+
+def test_the_stages_of_gpus_are_in_all_that_a_run_says_of_itself(archive, tmp_path, client, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rates = {
+        name: MeasuredCeiling(name, "", "op/s" if name == "GPU float32" else "B/s", Spread(1e12, 1e12, 1e12), cores=1)
+        for name in GPU_CEILINGS
+    }
+    keep_ceilings(Ceilings(machine(), "2026-01-01T00:00:00+00:00", rates))
+    progress = []
+    prepared = prepare(RunOptions(str(archive), out=str(tmp_path / "g.zarr"), backend="cuda", batch_size=20, warmup=7))
+    summary = execute(prepared, client, on_progress=progress.append).summary
+    uses = {bar.name: bar.use for bar in summary.account.bars}
+    names = list(uses)
+    assert names[names.index("find") : names.index("write")] == ["find", *GPU_STAGES]
+    batches = xr.open_zarr(tmp_path / "g.zarr", group="batches").load()
+    frames = prepared.archive.n_frames + 2 * 7  # Two batches have frames before them that warm them up.
+    assert uses["H2D"].nbytes == frames * prepared.archive.frame_nbytes == int(batches.h2d_bytes.sum())
+    # Of 3×3 float32, the frame, y and x.
+    assert uses["D2H"].nbytes == summary.clusters * 44 == int(batches.d2h_bytes.sum())
+    for name in GPU_STAGES:
+        column = batches[f"{name.lower()}_seconds"]
+        assert (column > 0).all()
+        assert uses[name].busy_seconds == pytest.approx(float(column.sum()))
+        # Two threads share the GPU: moments in which both are at a stage count once.
+        assert uses[name].busy_seconds <= summary.account.seconds
+    # They are in what workers waited for, and not beside it.
+    whole = summary.account.workers * (summary.startup_seconds + summary.account.seconds)
+    assert summary.account.split.total == pytest.approx(whole)
+    told = json.loads(json.dumps(summary.as_dict()))
+    ceilings = {name: told["stages"][name]["ceiling"] for name in GPU_STAGES}
+    assert (ceilings["H2D"], ceilings["D2H"]) == ("H2D, pinned", "D2H, pinned")
+    assert ceilings["kernel"] in ("device memory", "GPU float32")
+    assert [told["stages"][name]["within"] for name in ("find", *GPU_STAGES)] == [None, "find", "find", "find"]
+    assert told["stages"]["H2D"]["share_of_ceiling"] == pytest.approx(
+        uses["H2D"].nbytes / uses["H2D"].busy_seconds / 1e12
+    )
+    assert told["account"]["gpus"] == 1
+    kept = json.loads(xr.open_zarr(tmp_path / "g.zarr").attrs["throughput"])
+    assert kept["stages"]["kernel"]["nbytes"] == uses["H2D"].nbytes
+    assert [use.name for use in progress[-1].uses] == names
 
 
 def test_the_command_line_starts_a_worker_for_each_gpu_and_they_find_what_cores_find(

@@ -10,6 +10,7 @@ import pytest
 from emulation.device import EmulatedDevice, EmulatedStream
 
 from finder import FinderParameters, Pedestal, open_finder
+from gpu.chunk_plan import ChunkPlan, kind_of
 from gpu.device import DeviceError, LostDeviceError, OutOfDeviceMemoryError
 from gpu.finder import CudaFinder
 from gpu.memory_plan import finder_memory
@@ -226,13 +227,15 @@ def test_device_memory_of_chains_is_used_again(device, pedestal, frames):
 def test_the_memory_of_a_finder_is_known_before(device, dtype):
     finder = cuda_finder(device, n_streams=1, room=1.0)
     finder.find(np.zeros((20, *SHAPE), dtype), Pedestal.from_mean_and_noise(np.zeros(SHAPE), np.ones(SHAPE)))
-    planned = finder_memory(FinderParameters(), SHAPE, np.dtype(dtype), finder.settings)
+    planned = finder_memory(ChunkPlan(FinderParameters(), SHAPE, kind_of(np.dtype(dtype), 0), finder.settings))
     assert (device.pinned.most_used, device.pool.most_used) == (planned.pinned, planned.device)
 
 
 def run_with(cpu_compiler, pedestal, mask, seed, left_out=None):
     """What differs from the right answer; and the places that have synchronised."""
     device = EmulatedDevice(cpu_compiler, seed, left_out=left_out)
+    # Only what is there for the sake of times may show in these alone.
+    device.forgives = left_out is not None and not left_out.startswith("stage_clock.py")
     wrong = []
     try:
         finder = cuda_finder(device, mask, room=0.01)

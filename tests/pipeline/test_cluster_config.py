@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import get_args, get_type_hints
 
+import dask
 import pytest
 
 from pipeline import ClusterConfig
 from pipeline.workers.cluster_config import KINDS, shipped_names
 from pipeline.workers.described import description
+from pipeline.workers.kubernetes_pods import dask_cluster
 from pipeline.workers.slurm_jobs import job_options
 from pipeline.workers.spans import seconds_of_walltime, slurm_walltime
 from pipeline.workers.ssh_hosts import remote_python, ssh_hosts
@@ -118,6 +120,31 @@ def test_a_walltime_without_quotes_is_what_it_looks_like(read):
 def test_the_workers_environment_is_ours_and_what_the_file_adds(read):
     environment = read("kind: local-cpu\nenvironment: {RAYON_NUM_THREADS: 3, MINE: a b}\n").worker_environment
     assert (environment["RAYON_NUM_THREADS"], environment["MINE"], environment["OMP_NUM_THREADS"]) == ("3", "a b", "1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: local-gpu\n",
+        "kind: slurm\ngpus: 2\nmemory_limit: 1 GiB\nslurm: {}\n",
+        "kind: ssh\ngpus: 2\nssh: {hosts: [a, b]}\n",
+        "kind: kubernetes\ngpus: 2\nmemory_limit: 1 GiB\nkubernetes: {image: i}\n",
+    ],
+    ids=["local", "slurm", "ssh", "kubernetes"],
+)
+def test_workers_with_gpus_do_not_have_dask_look_at_these(read, text):
+    look = "DASK_DISTRIBUTED__DIAGNOSTICS__NVML"
+    config = read(text)
+    assert config.worker_environment[look] == "False"
+    assert dask.config.collect_env({look: "False"}) == {"distributed": {"diagnostics": {"nvml": False}}}
+    if config.slurm is not None:
+        assert f"export {look}=False" in job_options(config)["job_script_prologue"]
+    if config.ssh is not None:
+        assert f" {look}=False " in remote_python(config)
+    if config.kubernetes is not None:
+        (container,) = dask_cluster(config)["spec"]["worker"]["spec"]["containers"]
+        assert {"name": look, "value": "False"} in container["env"]
+    assert look not in read("kind: local-cpu\n").worker_environment
 
 
 def test_a_slurm_job_asks_for_what_the_file_says(read):

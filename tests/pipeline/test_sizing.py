@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from finder import CommonMode, FinderParameters
+from gpu.memory_plan import CUDA_CONTEXT_BYTES
 from pipeline import ClusterConfig, RunOptions, prepare
 from pipeline.checks.forecast import dense_worker_bytes, forecast, worker_bytes
 from pipeline.checks.sizing import fit_to_memory, require_memory
@@ -62,6 +63,16 @@ def test_threads_add_what_each_holds_and_share_the_process(prepared, there_is):
     assert fit_to_memory(prepared, ClusterConfig(workers=1)).config.n_workers == 1
     with pytest.raises(NotEnoughMemoryError):
         fit_to_memory(prepared, ClusterConfig(workers=1, threads=10))
+
+
+def test_a_worker_with_a_gpu_needs_what_cuda_takes_of_the_hosts_memory_once(prepared):
+    on_gpus = replace(prepared, backend="cuda")
+    assert worker_bytes(on_gpus, 3.0) - worker_bytes(prepared, 3.0) == CUDA_CONTEXT_BYTES
+    assert forecast(on_gpus).worker_bytes - forecast(prepared).worker_bytes == CUDA_CONTEXT_BYTES
+    # However many threads share the process.
+    config = ClusterConfig(workers=1, threads=3)
+    difference = fit_to_memory(on_gpus, config).worker_bytes - fit_to_memory(prepared, config).worker_bytes
+    assert difference == CUDA_CONTEXT_BYTES
 
 
 def test_running_workers_are_asked_what_they_may_take(prepared):

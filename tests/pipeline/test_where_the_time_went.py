@@ -249,6 +249,30 @@ class TestRunCeilings:
         memory = self.of(make_archive, "find", 1.0, 10**9, float32=1e15, memory=3.8e9)
         assert (memory.name, memory.bytes_a_second) == ("memory triad", pytest.approx(2e9))
 
+    def test_the_stages_of_gpus_have_what_one_gpu_does_and_finding_the_slowest_of_them(self, make_archive):
+        subject = subject_of(make_archive())
+        rates = {"H2D, pinned": 10e9, "D2H, pinned": 5e9, "device memory": 40e9, "GPU float32": 33e12}
+        found = {name: MeasuredCeiling(name, "", "", Spread(rate, rate, rate), cores=2) for name, rate in rates.items()}
+        measured = Ceilings(machine(), "2026-01-01T00:00:00+00:00", found)
+        # Two GPUs with three streams each; eight frames are taken along in a launch.
+        ceilings = RunCeilings(measured, subject, 6, 10, gpus=2, frames_a_launch=8)
+        uses = [
+            StageUse("find", 9.0, 10**9),
+            StageUse("H2D", 1.0, 10**9, within="find"),
+            StageUse("kernel", 1.0, 10**9, within="find"),
+            StageUse("D2H", 1.0, 10**8, within="find"),
+        ]
+        find, h2d, kernel, d2h = ceilings.of(uses)
+        assert (h2d.name, h2d.bytes_a_second) == ("H2D, pinned", 10e9)
+        assert (d2h.name, d2h.bytes_a_second) == ("D2H, pinned", 5e9)
+        # Two bytes of a frame; of X0 and the pedestal, read and written, 18 B in eight frames: 4.25 B a pixel.
+        assert (kernel.name, kernel.bytes_a_second) == ("device memory", pytest.approx(2 / 4.25 * 40e9))
+        # 0.1 s of the bus, of which three workers a GPU have a third each.
+        assert (find.name, find.bytes_a_second) == ("H2D, pinned", pytest.approx(10e9 / 3))
+        assert {stage.resource for stage in (find, h2d, kernel, d2h)} == {"GPU"}
+        not_measured = RunCeilings(None, subject, 6, 10, gpus=2).of(uses)
+        assert [stage.bytes_a_second for stage in not_measured] == [None] * 4
+
     def test_workers_elsewhere_are_not_compared_with_this_machine(self):
         assert all_here(["tcp://127.0.0.1:4000", "inproc://10.0.0.1/1/2"])
         assert not all_here(["tcp://127.0.0.1:4000", "tls://203.0.113.7:4000"])

@@ -54,6 +54,65 @@ def test_without_a_ceiling_there_is_no_bound_and_the_time_still_adds_up():
     assert found.as_dict()["bound_frames_a_second"] is None
 
 
+GPU_USES = (
+    StageUse("decode", 1.0, 12_000),
+    StageUse("find", 8.0, 12_000),
+    StageUse("H2D", 2.0, 12_000, within="find"),
+    StageUse("kernel", 1.0, 12_000, within="find"),
+    StageUse("D2H", 0.5, 3_000, within="find"),
+    StageUse("write", 1.0, 3_000),
+)
+GPU_CEILINGS = (
+    StageCeiling("decode", 24_000.0),
+    StageCeiling("H2D, pinned", 2_000.0, "GPU"),
+    StageCeiling("H2D, pinned", 8_000.0, "GPU"),
+    StageCeiling("device memory", None, "GPU"),
+    StageCeiling("D2H, pinned", 12_000.0, "GPU"),
+    StageCeiling("write", 6_000.0),
+)
+
+
+def on_gpus(uses=GPU_USES, gpus=1):
+    return account(
+        uses,
+        GPU_CEILINGS,
+        workers=4,
+        frames=1_000,
+        seconds=3.0,
+        idle_at_end=[0.0] * 4,
+        gpus=gpus,
+        finishing_seconds=0.2,
+    )
+
+
+def test_what_a_gpu_does_is_what_workers_waited_for_and_not_beside_it():
+    found = on_gpus()
+    assert found.busy_seconds == pytest.approx(10)
+    assert found.split.total == pytest.approx(12)
+    # The finding's own ceiling is what the GPU sets; the GPU's are not added to it.
+    assert found.split.at_bound == pytest.approx(12_000 / 2_000)
+    assert found.split.overlap_lost == pytest.approx(0.5 + 0.5)
+    # One of the GPU's that was not measured leaves the bound, which the finding's ceiling sets.
+    assert found.bound_frames_a_second == pytest.approx(4 * 1_000 / 6)
+    assert found.bars[2].share_of_ceiling == pytest.approx(6_000 / 8_000)
+    told = found.as_dict()
+    assert [stage["within"] for stage in told["stages"].values()] == [None, None, "find", "find", "find", None]
+    assert told["gpus"] == 1
+
+
+def test_the_gpus_tallest_stage_binds_where_the_gpu_was_at_work_for_most_of_the_wait():
+    # Four workers waited for 8 s, in 2 of which all of them waited: the GPU was at work for 3.5.
+    assert on_gpus().tallest.name == "H2D"
+    assert advice(on_gpus()).startswith("H2D binds: ")
+    assert "GB/s a GPU; a faster bus" in advice(on_gpus())
+    # With four GPUs a second of one is a second of one worker, and they were idle for more than half of the wait.
+    assert on_gpus(gpus=4).tallest.name == "find"
+    assert "more --streams, would help: the GPU waited" in advice(on_gpus(gpus=4))
+    # Where something else takes longer, that binds.
+    slow = (StageUse("decode", 9.0, 12_000), *GPU_USES[1:])
+    assert on_gpus(slow).tallest.name == "decode"
+
+
 def test_more_waiting_at_the_end_than_idle_time_is_all_there_is():
     assert run(idle_at_end=(6.0, 6.0)).split.stragglers == pytest.approx(2)
     assert run(idle_at_end=(6.0, 6.0)).split.waiting == 0

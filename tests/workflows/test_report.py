@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,34 @@ def test_a_run_of_one_batch_has_a_timeline(run):
     report = make_report(read_run(run("single"), None), only=("timeline",))
     assert report.parts["timeline"].picture is not None
     assert part_says(report, "timeline") == "1 batch on 1 workers."
+
+
+def test_a_run_on_gpus_shows_their_stages_within_the_one_that_waits_for_them(run):
+    record = read_run(run("gpu", batch_size=20), None)
+    account, find = record.account, record.account["stages"]["find"]
+    # As a run on GPUs keeps them: half the time of finding, a rate, a ceiling.
+    gpu = {
+        name: find | {"busy_seconds": find["busy_seconds"] * share, "ceiling": ceiling, "within": "find"}
+        for name, share, ceiling in (
+            ("H2D", 0.5, "H2D, pinned"), ("kernel", 0.3, "device memory"), ("D2H", 0.1, "D2H, pinned"),
+        )
+    }  # fmt: skip
+    rates = {"H2D, pinned": ("B/s", 5e10), "device memory": ("B/s", 2e12), "GPU float32": ("op/s", 1e13)}
+    ceilings = account["ceilings"]["ceilings"] + [
+        MeasuredCeiling(name, "", unit, Spread(rate, rate, rate)).as_json() for name, (unit, rate) in rates.items()
+    ]
+    record = replace(
+        record,
+        account=account
+        | {"stages": account["stages"] | gpu, "binds": "H2D", "ceilings": {"ceilings": ceilings}, "gpus": 1},
+    )
+    report = make_report(record)
+    rows = [row[0] for row in report.parts["stages"].table.rows]
+    assert rows[rows.index("find") :] == ["find", "write", "· H2D", "· kernel", "· D2H", "idle"]
+    assert "this run used no GPU" not in str(report.parts["stages"].table.rows)
+    pictures = {name: report.parts[name].picture.svg.decode() for name in ("stages", "roofline")}
+    assert all(name in pictures["roofline"] for name in ("GPU float32", "H2D, pinned"))
+    assert "of one GPU" in pictures["stages"]
 
 
 def test_failed_batches_are_told_with_their_cause(run):

@@ -11,7 +11,7 @@ from workflows.facts import human_bytes
 from workflows.reporting import bench_charts, run_charts
 from workflows.reporting.cancellation import FRAMES, PIXELS, cancellation, cancellation_chart
 from workflows.reporting.dataset_charts import hit_map_chart, spectrum_chart
-from workflows.reporting.run_record import AbsentError, RunRecord
+from workflows.reporting.run_record import AbsentError, RunRecord, is_of_a_gpu
 from workflows.reporting.style import look, png, svg
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def stage_rows(run: RunRecord) -> Rows:
     """
     rows: list[tuple[str, ...]] = [
         (
-            name,
+            f"{'· ' * is_of_a_gpu(stage)}{name}",
             _number(stage["microseconds_a_frame"], ",.1f"),
             _gigabytes(stage["bytes_a_second"]),
             _gigabytes(stage["ceiling_bytes_a_second"]),
@@ -125,7 +125,8 @@ def stage_rows(run: RunRecord) -> Rows:
     ]
     idle = run.account["idle_seconds"] / run.account["frames"] * 1e6
     rows.append(("idle", f"{idle:,.1f}", "", "", "", ""))
-    rows.extend((name, "not measured", "", "", "", "this run used no GPU") for name in ("H2D", "kernel", "D2H"))
+    if not any(map(is_of_a_gpu, run.stages.values())):
+        rows.extend((name, "not measured", "", "", "", "this run used no GPU") for name in ("H2D", "kernel", "D2H"))
     return Rows(("stage", "µs a frame", "GB/s a worker", "ceiling", "reached", "limited by"), rows)
 
 
@@ -296,7 +297,7 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield "threshold", f"{run.attrs.get('n_sigma', '?')} σ, {run.window[0]}×{run.window[1]} window"
     yield "machine", str(run.attrs.get("device", "unknown"))
     if run.stages:
-        decoded = max(stage["nbytes"] for stage in run.stages.values())
+        decoded = max(stage["nbytes"] for stage in run.stages.values() if not is_of_a_gpu(stage))
         yield "frames decoded", human_bytes(decoded)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster_store import FrameStatus
+from pipeline.ceilings.gpu import GPU_CEILINGS
 from roofline.stencil import finder_operations, finder_traffic
-from workflows.reporting.run_record import AbsentError, RunRecord
+from workflows.reporting.run_record import AbsentError, RunRecord, is_of_a_gpu
 from workflows.reporting.style import ACCENT, FAINT, INK, PARTS, STAGES, rows_height, styled
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ def stage_bars(run: RunRecord) -> Figure:
     """µs of a worker for each stage of a frame, the tallest marked, and what each would take at its ceiling."""
     stages, frames = run.require_stages(), run.account["frames"]
     names = [*stages, "idle"]
+    labels = [f"· {name}" if is_of_a_gpu(stages.get(name, {})) else name for name in names]
     seconds = [*(stage["busy_seconds"] for stage in stages.values()), run.account["idle_seconds"]]
     figure, axes = styled(rows_height(len(names)))
     micros = np.array(seconds) / frames * 1e6
-    axes.barh(names, micros, color=[STAGES[name] for name in names], height=0.62)
+    axes.barh(labels, micros, color=[STAGES[name] for name in names], height=0.62)
     axes.invert_yaxis()
     for row, (name, value) in enumerate(zip(names, micros, strict=True)):
         share = stages.get(name, {}).get("share_of_ceiling")
@@ -43,7 +45,8 @@ def stage_bars(run: RunRecord) -> Figure:
             color=ACCENT if binds else INK, fontsize=9,
         )  # fmt: skip
     axes.set_xlim(0, 1.75 * max(micros.max(), 1e-9))
-    axes.set_xlabel("time of one worker a frame [µs]; the black line: at the measured ceiling")
+    of_gpus = "; ·: of one GPU, within find" * any(map(is_of_a_gpu, stages.values()))
+    axes.set_xlabel(f"time of one worker a frame [µs]; the black line: at the measured ceiling{of_gpus}")
     axes.set_title("What a frame costs, stage by stage")
     return figure
 
@@ -67,23 +70,23 @@ def roofline_chart(run: RunRecord) -> Figure:
     decoded = next(stage["nbytes"] for name, stage in stages.items() if "decode" in name)
     whole = operations * frames / decoded, operations * frames / (workers * run.account["seconds"])
     figure, axes = styled(4.9)
-    roofs = [_share(ceilings[name], workers) for name in ("float32", "int32") if name in ceilings]
+    roof_names = ["float32", "int32", *(["GPU float32"] if "kernel" in stages else [])]
+    roofs = {name: _share(ceilings[name], workers) for name in roof_names if name in ceilings}
     intensities = [point[0] for point in (*points.values(), whole)]
     left, right = min(intensities) / 8, max(intensities) * 4
     axes.set(xscale="log", yscale="log", xlim=(left, right))
     rates = [whole[1], *(rate for _, rate in points.values())]
-    axes.set_ylim(min(rates) / 4, max([*rates, *roofs]) * 3)
-    _slopes(
-        figure, axes, [c for c in ceilings.values() if c["unit"] == "B/s"], workers, stages, (left, right), max(roofs)
-    )
-    for name, roof in zip(("float32", "int32"), roofs, strict=False):
+    axes.set_ylim(min(rates) / 4, max([*rates, *roofs.values()]) * 3)
+    slopes = [ceiling for ceiling in ceilings.values() if ceiling["unit"] == "B/s"]
+    _slopes(figure, axes, slopes, workers, stages, (left, right), max(roofs.values()))
+    for name, roof in roofs.items():
         axes.plot([left, right], [roof, roof], color=INK, linewidth=1.4)
         axes.text(right * 0.97, roof * 1.08, f"{name} {roof / 1e9:,.0f} Gop/s", ha="right", fontsize=8.5)
     for name, (where, rate) in points.items():
         axes.plot(where, rate, "o", color=STAGES[name], markersize=9, markeredgecolor=INK, label=name)
     axes.plot(*whole, "*", color=ACCENT, markersize=15, markeredgecolor=INK, label="the run")
     axes.set_xlabel("operations of the finder for each byte that the stage moves [op/B]")
-    axes.set_ylabel("operations a second, a worker [op/s]")
+    axes.set_ylabel(f"operations a second, a worker{' or GPU' * ('kernel' in stages)} [op/s]")
     axes.legend(loc="lower right")
     axes.set_title("Roofline: every measured ceiling, each stage, and the run")
     return figure
@@ -146,7 +149,7 @@ def time_parts(run: RunRecord) -> Figure:
 
 
 def _bytes_a_frame(run: RunRecord, name: str, stage: dict[str, Any], frames: int) -> float:
-    if name != "find":
+    if name != ("kernel" if "kernel" in run.stages else "find"):
         return float(stage["nbytes"]) / frames
     # What crosses between memory and cache, with the pedestal once a frame.
     shape = (int(run.attrs["frame_shape"][0]), int(run.attrs["frame_shape"][1]))
@@ -196,7 +199,9 @@ def _short(name: str) -> str:
 
 
 def _share(ceiling: dict[str, Any], workers: int) -> float:
-    """What each worker gets, as :meth:`pipeline.ceilings.MeasuredCeiling.share`."""
+    """What each worker gets, as :meth:`pipeline.ceilings.MeasuredCeiling.share`; of a GPU's, the whole GPU."""
+    if ceiling["name"] in GPU_CEILINGS:
+        return float(ceiling["one_core"]["median"])
     one = float(ceiling["one_core"]["median"])
     everything = ceiling["all_cores"]
     together = one * ceiling["cores"] if everything is None else float(everything["median"])

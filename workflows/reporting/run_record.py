@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,11 @@ class RunRecord:
         if self.batches is None or "began" not in self.batches:
             raise AbsentError("The dataset has no table of its batches: process the archive again.")
         return self.batches
+
+
+def is_of_a_gpu(stage: Mapping[str, Any]) -> bool:
+    """Whether a stage is a GPU's, which passes within one of the workers'."""
+    return stage.get("within") is not None
 
 
 def read_run(path: str, bench: str | None) -> RunRecord:

@@ -20,6 +20,9 @@ STAGES = {
     "decode": "#e39c37",
     "read + decode": "#e39c37",
     "find": "#3a8f5c",
+    "H2D": "#6fb98f",
+    "kernel": "#1f6b45",
+    "D2H": "#b5d99c",
     "write": "#8c6bb1",
     "idle": "#c9ced4",
 }

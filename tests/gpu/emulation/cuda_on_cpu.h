@@ -115,6 +115,10 @@ inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 
 inline unsigned atomicAdd(unsigned* place, unsigned value) { return __atomic_fetch_add(place, value, __ATOMIC_RELAXED); }
+inline unsigned long long atomicAdd(unsigned long long* place, unsigned long long value)
+{
+    return __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
+}
 inline int atomicAdd(int* place, int value) { return __atomic_fetch_add(place, value, __ATOMIC_RELAXED); }
 inline float atomicAdd(float* place, float value)
 {

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,8 @@ class EmulatedDevice:
 
     Attributes:
         synchronisations: Places that have synchronised.
+        forgives: Whether an event that has not happened may be asked for its time: what is wrong then is to show in
+            answers.
     """
 
     def __init__(self, compiler: CpuCompiler, seed: int = 0, total: int = 1 << 30, left_out: str | None = None) -> None:
@@ -53,6 +57,7 @@ class EmulatedDevice:
         self.pool, self.pinned = MemoryPool(total), MemoryPool(1 << 40)
         self.synchronisations: set[str] = set()
         self.graphs_replayed = 0
+        self.forgives = False
         self._left_out = left_out
         self._capturing = threading.local()
 
@@ -70,8 +75,8 @@ class EmulatedDevice:
     def stream(self) -> EmulatedStream:
         return EmulatedStream(self)
 
-    def event(self) -> EmulatedEvent:
-        return EmulatedEvent(self)
+    def event(self, timed: bool = False) -> EmulatedEvent:
+        return EmulatedEvent(self, timed)
 
     def load(self, source: KernelSource) -> EmulatedProgram:
         self.require_no_capture("loads a program")
@@ -115,11 +120,30 @@ class EmulatedPageLock:
 
 
 class EmulatedEvent:
-    """Counts how often it was recorded, and how often that has happened."""
+    """Counts how often it was recorded, and how often that has happened; and notes when, if it is timed."""
 
-    def __init__(self, device: EmulatedDevice) -> None:
+    def __init__(self, device: EmulatedDevice, timed: bool) -> None:
         self._device = device
+        self.timed = timed
         self.recorded = self.happened = 0
+        self.at = 0.0
+
+    def happens(self, number: int) -> None:
+        self.happened = max(self.happened, number)
+        self.at = time.perf_counter()
+
+    def seconds_since(self, earlier: EmulatedEvent) -> float:
+        for event in (self, earlier):
+            if not event.timed:
+                raise DeviceError("an event is asked for a time, and has none")
+            if event.recorded == 0 or event.happened < event.recorded:
+                if self._device.forgives:
+                    return 0.0
+                raise DeviceError("an event is asked for a time, and has not happened")
+        if self.at < earlier.at and not self._device.forgives:
+            raise DeviceError("an event is asked for the time since one that came after it")
+        # As CUDA tells it: in ms, as a float32.
+        return float(np.float32(1000 * (self.at - earlier.at))) / 1000
 
     def synchronize(self) -> None:
         self._device.require_no_capture("synchronizes")
@@ -147,6 +171,16 @@ class EmulatedProgram:
             function.restype = ctypes.c_char_p
             self._kernels[name] = EmulatedKernel(name, function, [])
         return self._kernels[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """An event of a graph, recorded anew with each replay."""
+
+    event: EmulatedEvent
+
+    def __call__(self) -> None:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,14 +240,13 @@ class EmulatedStream:
         self._add(launch)
 
     def record(self, event: EmulatedEvent) -> None:
-        self._device.require_no_capture("records an event")
+        if self._device.captured is not None:
+            if not event.timed:
+                self._device.require_no_capture("records an event of which nothing can be asked")
+            self._device.captured.append(Recording(event))
+            return
         event.recorded += 1
-        number = event.recorded
-
-        def happen() -> None:
-            event.happened = max(event.happened, number)
-
-        self._add(happen)
+        self._add(partial(event.happens, event.recorded))
 
     def wait(self, event: EmulatedEvent) -> None:
         self._device.require_no_capture("waits for an event")
@@ -240,7 +273,10 @@ class EmulatedStream:
     def replay(self, graph: EmulatedGraph) -> None:
         self._device.graphs_replayed += 1
         for operation in graph.operations:
-            self._add(operation)
+            if isinstance(operation, Recording):
+                self.record(operation.event)
+            else:
+                self._add(operation)
 
     def _copy(self, target: int, source: int, nbytes: int, device: tuple[int, ...]) -> None:
         def copy() -> None:

@@ -13,6 +13,7 @@ from emulation.compiling import CpuCompiler
 from emulation.device import EmulatedDevice
 
 from finder import FinderParameters, Pedestal, open_finder
+from finder.products import PRODUCTS, ProductOptions
 from gpu.device import KernelSource
 from gpu.finder import CudaFinder
 from gpu.settings import GpuSettings
@@ -38,11 +39,15 @@ def run_finder(compiler: CpuCompiler) -> None:
     for window, frames_a_launch in (((3, 3), 2), ((5, 3), 1)):
         parameters = FinderParameters(cluster_size=window)
         settings = GpuSettings(n_streams=1, chunk_frames=4, frames_a_launch=frames_a_launch, room=1e-5)
-        finder = CudaFinder(parameters, SHAPE, device=EmulatedDevice(compiler, 3), settings=settings)
-        found = finder.find(frames, pedestal)
+        counts = ProductOptions(PRODUCTS)
+        device = EmulatedDevice(compiler, 3)
+        finder = CudaFinder(parameters, SHAPE, device=device, settings=settings, counts=counts)
+        chain = finder.chain(pedestal)
+        found = chain.find(frames)
         expected = open_finder("reference", parameters, SHAPE).find(frames, pedestal)
         np.testing.assert_array_equal(found.signal, expected.signal)
-        np.testing.assert_array_equal(found.pedestal.s1, expected.pedestal.s1)
+        np.testing.assert_array_equal(chain.pedestal.s1, expected.pedestal.s1)
+        assert [int(array.sum()) for array in chain.products.arrays] == [len(expected)] * 3
 
 
 def run_kernel(compiler: CpuCompiler, name: str) -> None:
