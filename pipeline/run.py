@@ -31,7 +31,8 @@ from pipeline.inputs.dark_training import TrainedPedestal, Training, train_pedes
 from pipeline.inputs.untrained_pixels import notices_of_darks, without_untrained
 from pipeline.output.finishing import Against, RunResult, already_complete, finish_run
 from pipeline.output.ownership import sole_writer
-from pipeline.output.run_attributes import run_attributes
+from pipeline.output.run_attributes import history_of, run_attributes
+from pipeline.output.run_history import end_noted
 from pipeline.output.summary import (
     RunTimes,
     ceilings_of,
@@ -43,6 +44,9 @@ from pipeline.resuming.beginning import Beginning, begin_again, begin_anew, begi
 from pipeline.resuming.journal import journal_folder
 from pipeline.resuming.made_from import made_from
 from pipeline.resuming.verification import FrameComparison
+from pipeline.watching.run_events import OnEvent
+from pipeline.watching.run_reporter import described, told_to_scheduler, with_reporter
+from pipeline.watching.run_telling import RunTelling
 from pipeline.workers.cluster_watch import ClusterWatch, Patience, despite_deaths
 from pipeline.workers.deaths import DeathsByTask
 from pipeline.workers.versions import require_photonflow
@@ -69,6 +73,7 @@ def execute(
     patience: Patience | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     on_notice: Callable[[str], object] = logger.warning,
+    on_event: OnEvent | None = None,
 ) -> RunResult:
     """Process all batches on the workers of ``client`` and write the dataset, or what is left of it.
 
@@ -82,6 +87,7 @@ def execute(
         should_stop: Asked several times a second whether to stop; then nothing new is begun, and what is at work has a
             few seconds to end.
         on_notice: Told in a sentence what the user should know while the run goes on.
+        on_event: Told of each batch, step and failure (see :mod:`pipeline.watching.run_events`).
 
     Raises:
         RunError: The run could not be finished; the dataset stays as it is, marked ``running``, to be gone on with.
@@ -91,18 +97,22 @@ def execute(
         StalePedestalWarning: (as a warning) the pedestal is off before some batch.
     """
     began = time.perf_counter() if began is None else began
-    on_step = on_step or (lambda step: None)
     run_id = uuid.uuid4().hex[:8]
+    telling = RunTelling(prepared, run_id, on_event)
+    on_step, on_notice = telling.step(on_step), telling.notice(on_notice)
     batch_bytes = min(prepared.options.batch_size, prepared.plan.n_frames) * prepared.archive.frame_nbytes
     watch = ClusterWatch(client, run_id, patience, should_stop, on_notice, batch_bytes)
-    with sole_writer(prepared.out, run_id) as dead:
+    with telling, sole_writer(prepared.out, run_id) as dead:
         if dead is not None:
             on_notice(f"{prepared.out} was being written by {dead}, which has ended: its place is taken")
         begun = Event()
         try:
             # Tasks of a run that shares its cluster with others are told apart on the dashboard and in its metrics.
-            with writing(prepared.out), span("photonflow", f"{Path(prepared.out).name} {run_id}"):
-                return _Run(run_id, client, watch, on_step, on_progress, on_notice, began).execute(prepared, begun)
+            as_one = span("photonflow", f"{Path(prepared.out).name} {run_id}")
+            with writing(prepared.out), end_noted(prepared.out, run_id, begun.is_set), as_one:
+                run = _Run(run_id, client, watch, on_step, on_progress, on_notice, began, telling)
+                telling.result = run.execute(prepared, begun)
+                return telling.result
         except (BatchError, OutputError, ClusterUnavailableError) as error:
             raise type(error)(f"{error}; {what_is_left(prepared, begun.is_set())}") from error
 
@@ -117,6 +127,7 @@ class _Run:
         watch: Notices when it is lost, and when the run should stop.
         on_step, on_progress, on_notice: As :func:`execute` takes them.
         began: ``time.perf_counter()`` when the user's wait began.
+        telling: Told of each batch.
     """
 
     id: str
@@ -126,6 +137,7 @@ class _Run:
     on_progress: Callable[[RunProgress], None] | None
     on_notice: Callable[[str], object]
     began: float
+    telling: OnEvent
 
     def execute(self, prepared: PreparedRun, begun: Event) -> RunResult:
         """Train, find and write; `begun` is set once there is a dataset to go on with."""
@@ -179,6 +191,7 @@ class _Run:
         options, pedestal = prepared.options, trained.pedestal
         made = made_from(prepared, pedestal)
         attributes = run_attributes(prepared, trained) | {"made_from": json.dumps(made)}
+        attributes |= history_of(prepared, self.id)
         if prepared.backend == "cuda" and (gpus := gpus_of_workers(self.client, self.watch)):
             attributes["device"] = gpus
         if options.resume:
@@ -215,12 +228,15 @@ class _Run:
             window=WINDOW,
             ahead=AHEAD_ON_A_GPU if prepared.backend == "cuda" else None,
         )
-        on_progress = None if self.on_progress is None else with_tallest(self.on_progress, ceilings)
+        listeners = [] if self.on_progress is None else [with_tallest(self.on_progress, ceilings)]
         prune = StatePruner(ChainStates(journal.folder)) if work.chained else None
+        description = described(prepared, self.id, work)
         try:
-            return Submission(
-                self.client, work, self.watch, deaths, journal.append, totals.add, on_progress, prune
-            ).run()
+            with told_to_scheduler(self.client, description, ceilings, self.watch) as reporter:
+                on_progress, on_event = with_reporter(listeners, self.telling, reporter)
+                return Submission(
+                    self.client, work, self.watch, deaths, journal.append, totals.add, on_progress, prune, on_event
+                ).run()
         finally:
             journal.close()
             with contextlib.suppress(OSError):  # without it a run that goes on finds a little more

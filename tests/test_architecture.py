@@ -24,7 +24,9 @@ MAY_IMPORT = {
     | {"finder", "frame_archive", "frame_formats", "cluster_store", "guarded_zarr", "roofline", "analysis", "gpu"}
     | {"dask", "distributed", "llvmlite", "numba", "psutil", "xxhash", "yaml"}
     # Imported where workers are started with one of them.
-    | {"asyncssh", "dask_jobqueue", "dask_kubernetes", "kr8s"},
+    | {"asyncssh", "dask_jobqueue", "dask_kubernetes", "kr8s"}
+    # Where a scheduler serves a dashboard, and where Prometheus asks.
+    | {"bokeh", "jinja2", "tornado", "prometheus_client"},
     "workflows": STORES
     | {
         "finder",

@@ -62,6 +62,7 @@ def start(file: str, verbose: int) -> None:
     configure_logging(verbose)
     with interruptions.leaving_at_once():
         from pipeline import ClusterConfig, open_cluster
+        from pipeline.watching.run_reporter import link_of_page
         from pipeline.workers.cluster_watch import ClusterWatch, Patience
     config = ClusterConfig.from_yaml(file)
     if config.kind == "existing":
@@ -81,6 +82,8 @@ def start(file: str, verbose: int) -> None:
                     click.echo(f"{name}: {getattr(config, name)}")
             if config.dashboard_address is not None:
                 click.echo(f"dashboard: {client.dashboard_link}")
+            if (page := link_of_page(client, watch)) is not None:
+                click.echo(f"its runs: {page}")
             click.echo("Ctrl-C ends it")
             _hold(watch, should_stop)
     except KeyboardInterrupt as interruption:

@@ -66,6 +66,7 @@ SHOWN_ELSEWHERE = (
     "cluster_list",
     "made_from",
     "throughput",
+    "runs",
 )
 # Of so many ranges of frames that are not in a dataset the page says which they are.
 _RANGES_SHOWN = 10
@@ -81,6 +82,7 @@ def dataset_page(path: str) -> Page:
         Section("parameters", [_window(layout), *(Fact(name, attrs[name]) for name in PARAMETERS if name in attrs)]),
         Section("origin", [Fact(name, attrs[name]) for name in ORIGIN if name in attrs]),
         *_throughput(attrs),
+        *_runs(attrs),
         *(_table(path, "pedestal", "pedestal against the frames", _movement) if complete else ()),
         *(_table(path, "products", "products", _products) if complete else ()),
         *(_table(path, "batches", "batches", _batches) if complete else ()),
@@ -94,6 +96,18 @@ def dataset_page(path: str) -> Page:
     if not layout.cluster_list:
         opening = f"products = xr.open_zarr({path!r}, group='products')"
     return Page("cluster dataset", path, sections, f"import xarray as xr; {opening}")
+
+
+def _runs(attrs: dict[str, Any]) -> list[Section]:
+    """The runs that worked on a dataset, if it took more than one."""
+    try:
+        facts = [
+            Fact(f"run {run['run_id']}", f"{run['began']} to {run['ended'] or '?'}: {run['outcome'] or 'not ended'}")
+            for run in json.loads(attrs["runs"])
+        ]
+    except (KeyError, TypeError, ValueError):
+        return []
+    return [Section("runs", facts)] if len(facts) > 1 else []
 
 
 def _throughput(attrs: dict[str, Any]) -> list[Section]:

@@ -161,7 +161,19 @@ from workflows.option_values import common_mode, frame_range, product_names, siz
 @click.option("--dry-run", "only_plan", is_flag=True, help="Say what would be done and what it would take.")
 @click.option("--progress/--no-progress", default=True, help="Show how far the run is.  [default: progress]")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, all else on stderr.")
-@click.option("--dashboard-address", metavar="HOST:PORT", help="Serve Dask's dashboard there.")
+@click.option(
+    "--dashboard-address", metavar="HOST:PORT", help="Serve Dask's dashboard there, with a page of this run's own."
+)
+@click.option(
+    "--performance-report", metavar="FILE.html", help="Have Dask write there what scheduler and workers did when."
+)
+@click.option(
+    "--log-json",
+    is_flag=False,
+    flag_value="-",
+    metavar="[FILE]",
+    help="Log each batch, step and failure as a line of JSON, to the end of FILE, or to stderr in place of progress.",
+)
 @click.option("--tls", is_flag=True, help="Encrypt between client, scheduler and workers, with temporary certificates.")
 @click.option("--tls-ca-file", metavar="PEM", help="The authority whose certificates are accepted.")
 @click.option("--tls-cert", metavar="PEM", help="Our certificate.")

@@ -17,13 +17,14 @@ from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute,
 from pipeline.checks.sizing import fit_to_memory
 from pipeline.errors import RunStoppedError
 from pipeline.resuming.advice import resuming, what_is_left
-from pipeline.workers.cluster_watch import Patience
+from pipeline.watching.run_reporter import link_of_page
+from pipeline.workers.cluster_watch import ClusterWatch, Patience
 from pipeline.workers.device_choice import DeviceChoice, choose_device
 from workflows.command_line import ExitCode, configure_logging
 from workflows.dry_run import dry_run
 from workflows.interruptions import Interruption, interruptions
-from workflows.progress import RunProgress
 from workflows.run_table import as_json, print_result
+from workflows.watching import Watching
 
 
 def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[str, Any], began: float) -> None:
@@ -69,7 +70,8 @@ def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[s
         if timeout is None
         else Patience(timeout, options["batch_timeout"])
     )
-    result = _run(prepared, choice, patience, began, show_progress=options["progress"])
+    with Watching.asked(options) as watching:
+        result = _run(prepared, choice, patience, began, watching)
     try:
         if options["as_json"]:
             click.echo(json.dumps(as_json(result), indent=2))
@@ -117,14 +119,14 @@ def _with_options(config: ClusterConfig, options: dict[str, Any]) -> ClusterConf
 
 
 def _run(
-    prepared: PreparedRun, choice: DeviceChoice, patience: Patience, began: float, show_progress: bool
+    prepared: PreparedRun, choice: DeviceChoice, patience: Patience, began: float, watching: Watching
 ) -> RunResult:
     sized = fit_to_memory(prepared, choice.config)
     config = sized.config
     interruptions.left = "nothing was written"
     try:
         with (
-            RunProgress(prepared.plan.n_frames, enabled=show_progress) as progress,
+            watching.progress(prepared.plan.n_frames) as progress,
             interruptions.held(lambda: progress.step("stopping (Ctrl-C again ends at once)")) as should_stop,
             ExitStack() as started,
         ):
@@ -140,6 +142,10 @@ def _run(
             )
             if config.dashboard_address is not None:
                 progress.note(f"dashboard: {client.dashboard_link}")
+            page = link_of_page(client, ClusterWatch(client, patience=patience, should_stop=should_stop))
+            if page is not None:
+                progress.note(f"its runs: {page}")
+            started.enter_context(watching.reported(client, prepared.options.command, progress))
             return execute(
                 prepared,
                 client,
@@ -148,7 +154,8 @@ def _run(
                 began=began,
                 patience=patience,
                 should_stop=should_stop,
-                on_notice=lambda notice: progress.note(f"photonflow: {notice}"),
+                on_notice=watching.notice(progress),
+                on_event=watching.log,
             )
     except RunStoppedError:
         assert interruptions.received is not None

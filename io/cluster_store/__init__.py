@@ -3,6 +3,7 @@
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
 from cluster_store.lifecycle import create_dataset, finish_dataset
+from cluster_store.noting import note_attributes
 from cluster_store.opener import open_clusters, open_dataset
 from cluster_store.reopening import StoredChunks, remove_rows, reopen_dataset, stored_chunks
 from cluster_store.replacing import require_replaceable
@@ -28,6 +29,7 @@ __all__ = [
     "create_dataset",
     "dataset_status",
     "finish_dataset",
+    "note_attributes",
     "open_clusters",
     "open_dataset",
     "read_attributes",

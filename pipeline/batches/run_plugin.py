@@ -22,6 +22,8 @@ from pipeline.batches.plan import Batch
 from pipeline.batches.work_clock import WorkClock
 from pipeline.errors import ClusterUnavailableError
 from pipeline.faults import writing
+from pipeline.watching.gpu_memory import GPU_METRIC, GpuMemory
+from pipeline.watching.worker_metrics import worker_metrics
 from pipeline.workers.gpu_workers import decode_threads
 
 if TYPE_CHECKING:
@@ -93,10 +95,12 @@ class RunPlugin(WorkerPlugin):
         one, window = np.zeros(1, np.uint16), np.zeros((1, *self.run.layout.cluster_size), np.int32)
         if not self.finder.counts.names:
             self.counter().add(one, one, window)
+        worker_metrics()  # so that what is counted is there to be asked for, at 0
         self.clock = WorkClock()
 
     def teardown(self, worker: Worker) -> None:
         """Let go of what keeps threads and page-locked memory."""
+        worker.metrics.pop(f"{GPU_METRIC}{self.run.run_id}", None)
         if self.ahead is not None:
             self.ahead.close()
 
@@ -112,6 +116,7 @@ class RunPlugin(WorkerPlugin):
         settings = GpuSettings(n_streams=int(worker.state.nthreads))
         finder = CudaFinder(run.parameters, shape, run.pixel_mask, settings=settings, counts=run.products)
         self.ahead = ReadAhead(self.archive, finder, decode_threads(worker))
+        worker.metrics[f"{GPU_METRIC}{self.run.run_id}"] = GpuMemory(finder.device)
         return finder
 
     def counter(self) -> ProductCounter:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cluster_store import FrameStatus
 from pipeline.batches.plan import BatchPlan
 from pipeline.batches.reports import BatchCount, BatchWrite
 from pipeline.batches.stage_totals import StageTotals
@@ -69,6 +70,10 @@ class RunProgress:
     """How long workers had to wait for work, in s."""
     tallest: StageBar | None = None
     """The stage in which most time went, against its ceiling."""
+    skipped: int = 0
+    """Batches that were given up; they are among `batches`."""
+    movement: float = math.nan
+    """Of the pedestal within the batch that was last found, median over pixels, in noise widths."""
 
 
 class RunRecord:
@@ -92,12 +97,14 @@ class RunRecord:
         self.n_clusters = sum(count.n_clusters for count in work.kept.values())
         self.frames_found = sum(count.batch.n_frames for count in work.kept.values())
         self.batches_found = len(work.kept)
+        self.batches_skipped = sum(count.status is not FrameStatus.OK for count in work.kept.values())
 
     def add(self, count: BatchCount) -> None:
         """Take down what is known of a batch that was found or skipped."""
         self.counts[count.batch.index] = count
         self.totals.add_count(count)
         self.batches_found += 1
+        self.batches_skipped += count.status is not FrameStatus.OK
         self.frames_found += count.batch.n_frames
         self.n_clusters += count.n_clusters
 
@@ -113,7 +120,16 @@ class RunRecord:
         """What is known of each batch: of all of them, once a run is done."""
         return [count for count in self.counts if count is not None]
 
-    def progress(self, frames_total: int, offset: float) -> RunProgress:
-        """How far the run has come, with the pedestal's offset before the batch that was last found."""
-        uses, idle = self.totals.uses(), self.totals.idle_seconds
-        return RunProgress(self.frames_found, frames_total, self.n_clusters, self.batches_found, offset, uses, idle)
+    def progress(self, frames_total: int, last: BatchCount) -> RunProgress:
+        """How far the run has come, with what the batch that was last found says of the pedestal."""
+        return RunProgress(
+            frames=self.frames_found,
+            frames_total=frames_total,
+            clusters=self.n_clusters,
+            batches=self.batches_found,
+            offset=last.offset.median,
+            uses=self.totals.uses(),
+            idle_seconds=self.totals.idle_seconds,
+            skipped=self.batches_skipped,
+            movement=last.movement,
+        )

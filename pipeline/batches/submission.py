@@ -23,6 +23,7 @@ from pipeline.batches.worker import (
     write_batch,
 )
 from pipeline.errors import RunError, RunStoppedError
+from pipeline.watching.run_events import OnEvent, RunEvent
 from pipeline.workers.cluster_watch import ClusterWatch
 from pipeline.workers.deaths import DeathsByTask
 
@@ -54,6 +55,7 @@ class Submission:
         on_progress: Called after each of them.
         on_oldest: Called with the first batch whose rows may not be in the dataset yet, and with what is known of each
             batch, whenever that may have changed.
+        on_event: Told of each report and each failure.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Submission:
         on_products: Callable[[int, Products], None] | None = None,
         on_progress: Callable[[RunProgress], None] | None = None,
         on_oldest: Callable[[int, Sequence[BatchCount | None]], None] | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         self._client = client
         self._work = work
@@ -76,6 +79,7 @@ class Submission:
         self._watch = watch
         self._deaths = deaths
         self._on_oldest = on_oldest or (lambda batch, counts: None)
+        self._on_event = on_event or (lambda event: None)
         self._record = RunRecord(work)
 
         self._queue = as_completed(loop=client.loop, raise_errors=False)
@@ -179,6 +183,7 @@ class Submission:
 
     def _take_write(self, step: str, write: BatchWrite) -> None:
         self._record.add_write(write)
+        self._on_event(RunEvent.of_write(self._work.run_id, write))
         if step == "write":
             self._unwritten_bytes.pop(write.batch, None)
         self._on_oldest(self._oldest_unwritten(), self._record.counts)
@@ -192,6 +197,7 @@ class Submission:
         self._suspects = [suspect for suspect in self._suspects if suspect not in again]
         self._watch.answer(lambda: self._client.retry([future for future, _, _ in again]), "run a task again")
         for future, step, batch in again:
+            self._on_event(RunEvent("batch_tried_again", self._work.run_id, batch=batch, message=f"{step}, by itself"))
             self._alone.add(str(future.key))
             self._followed[str(future.key)] = future, step, batch
             self._queue.add(future)
@@ -204,6 +210,7 @@ class Submission:
         if report.products is not None:
             self._on_products(index, report.products)
         self._record.add(count)
+        self._on_event(RunEvent.of_count(self._work.run_id, count))
         self._skipping.discard(index)
         if (found := self._finding.pop(index, None)) is not None:
             if self._work.cluster_list:
@@ -220,7 +227,7 @@ class Submission:
             count.find_seconds,
             count.worker,
         )
-        self._on_progress(self._record.progress(self._plan.n_frames, count.offset.median))
+        self._on_progress(self._record.progress(self._plan.n_frames, count))
 
     def _place_batches(self) -> None:
         """Write the batches whose first row has become known."""
@@ -279,6 +286,9 @@ class Submission:
 
     def _take_failure(self, step: str, index: int, future: Future[Any]) -> None:
         error = failure(step, self._plan[index], future, self._watch, self._deaths)
+        self._on_event(
+            RunEvent("batch_failed", self._work.run_id, batch=index, message=error.cause or str(error.error))
+        )
         may_be_skipped = step == "count" and self._work.on_bad_batch == "skip" and index not in self._work.expected
         if not may_be_skipped or error.status is None:
             raise error.error

@@ -40,6 +40,7 @@ from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite
 from pipeline.batches.run_plugin import RunPlugin, plugin_of
 from pipeline.batches.work_clock import minor_faults
 from pipeline.faults import reading_frames, writing
+from pipeline.watching.worker_metrics import add_found, add_written, failures_counted
 from pipeline.workers.lost_device import ending_a_worker_without_device
 
 
@@ -66,8 +67,10 @@ def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _F
         start: The earlier batch whose pedestal it starts from; None starts it from the trained pedestal.
     """
     plugin = plugin_of(run_id)
-    with plugin.clock.at_work(), ending_a_worker_without_device():
-        return _find(plugin, batch, start)
+    with plugin.clock.at_work(), failures_counted("find"), ending_a_worker_without_device():
+        found = _find(plugin, batch, start)
+    add_found(found.count)
+    return found
 
 
 def _find(plugin: RunPlugin, batch: Batch, start: ChainStart | None) -> _Found:
@@ -149,7 +152,7 @@ def count_batch(run_id: str, found: _Found) -> BatchReport:
     """Write what the dataset holds for each frame of a batch, and report the batch."""
     plugin = plugin_of(run_id)
     batch = found.count.batch
-    with plugin.clock.at_work():
+    with plugin.clock.at_work(), failures_counted("count"):
         with reading_frames():
             frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
         plugin.write_frames(batch, found.clusters_in_frame, frame_numbers, FrameStatus.OK)
@@ -252,7 +255,8 @@ def _write(run_id: str, batch: int, first_row: int, parts: Iterator[ClusterRows]
     writer = plugin.writer
     begin, faults = time.perf_counter(), minor_faults()
     nbytes = stored_bytes = 0
-    with plugin.clock.at_work(), context_meter.meter("write"), writing(writer.location):
+    metered = context_meter.meter("write")
+    with plugin.clock.at_work(), failures_counted("write"), metered, writing(writer.location):
         for rows in parts:
             if len(rows):
                 signal = rows.signal.astype(writer.layout.signal_dtype, copy=False)
@@ -262,4 +266,6 @@ def _write(run_id: str, batch: int, first_row: int, parts: Iterator[ClusterRows]
                 first_row += len(rows)
     seconds = time.perf_counter() - begin
     worker = str(get_worker().name)
-    return BatchWrite(batch, nbytes, stored_bytes, seconds, time.time(), worker, minor_faults() - faults)
+    write = BatchWrite(batch, nbytes, stored_bytes, seconds, time.time(), worker, minor_faults() - faults)
+    add_written(write)
+    return write

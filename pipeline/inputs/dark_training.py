@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from distributed import Client, Future, KilledWorker, as_completed
+from distributed.metrics import context_meter
 
 from finder import CommonMode, DarkSums, Pedestal
 from finder.common_mode_correction import CommonModeCorrection
@@ -138,8 +139,8 @@ class _DarksOnWorkers:
 
         def within(values: Future[ValueRange] | None) -> DarkSums:
             nonlocal quality
-            parts = self._parts("sum", _sum_block, training.gain_bits, values)
-            total = self._submit("total", _add_up, parts, training.masked)
+            parts = self._parts(_sum_block, training.gain_bits, values)
+            total = self._submit("train", _add_up, parts, training.masked)
             sums, quality = self._handed_over(total)
             assert isinstance(sums, DarkSums)
             return sums
@@ -150,11 +151,11 @@ class _DarksOnWorkers:
 
     def summed_without_common_mode(self, x0: npt.NDArray[np.int64]) -> DarkSums:
         """The sums over what the common mode leaves of the darks, without what is left out."""
-        plane, training = self._submit("x0", _same, x0), self._training
+        plane, training = self._new_round("train-offset", _same, x0), self._training
 
         def within(values: Future[ValueRange] | None) -> DarkSums:
-            parts = self._parts("left", _sum_corrected_block, plane, training, values)
-            sums = self._handed_over(self._submit("left-total", _add_up_sums, parts))
+            parts = self._parts(_sum_corrected_block, plane, training, values)
+            sums = self._handed_over(self._submit("train", _add_up_sums, parts))
             assert isinstance(sums, DarkSums)
             return sums
 
@@ -166,18 +167,23 @@ class _DarksOnWorkers:
         if self._training.clip is None:
             return within(None)
         clip = checked_clip(self._training.clip)
-        start = self._handed_over(self._submit("sample", _first_range, self._source, self._training, x0))
-        return clipped(lambda values: within(self._submit("range", _same, values)), start, clip)[0]
+        start = self._handed_over(self._submit("train-sample", _first_range, self._source, self._training, x0))
+        return clipped(lambda values: within(self._new_round("train-range", _same, values)), start, clip)[0]
 
-    def _parts(self, name: str, task: Callable[..., Any], *arguments: Any) -> list[Future[Any]]:
+    def _parts(self, task: Callable[..., Any], *arguments: Any) -> list[Future[Any]]:
         return [
-            self._submit(f"{name}-{start}", task, self._source, start, stop, *arguments) for start, stop in self._spans
+            self._submit("read-train", task, self._source, start, stop, *arguments, part=start)
+            for start, stop in self._spans
         ]
 
-    def _submit(self, name: str, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        self._rounds += name in ("range", "x0")
-        prefix, _, rest = name.partition("-")
-        key = f"{prefix}-{self._run_id}-{self._rounds}-{rest or 0}"
+    def _new_round(self, name: str, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """What all tasks of the next round are given."""
+        self._rounds += 1
+        return self._submit(name, task, *arguments)
+
+    def _submit(self, name: str, task: Callable[..., Any], *arguments: Any, part: int = 0) -> Future[Any]:
+        # The letters at its beginning are what Dask calls a task, on its dashboard and in its estimates.
+        key = f"{name}-{self._run_id}-{self._rounds}-{part}"
         return self._client.submit(task, *arguments, key=key, retries=2)
 
     def _handed_over(self, total: Future[Any]) -> Any:
@@ -202,8 +208,13 @@ def _same(planes: Any) -> Any:
     return planes
 
 
+def _read(source: DarkFrames, start: int, stop: int) -> npt.NDArray[np.integer[Any]]:
+    with context_meter.meter("read"):
+        return source.read(start, stop)
+
+
 def _sum_block(source: DarkFrames, start: int, stop: int, gain_bits: int, within: ValueRange | None) -> DarkBlock:
-    return DarkBlock.of(source.read(start, stop), gain_bits=gain_bits, within=within)
+    return DarkBlock.of(_read(source, start, stop), gain_bits=gain_bits, within=within)
 
 
 def _add_up(blocks: list[DarkBlock], masked: npt.NDArray[np.bool_] | None) -> tuple[DarkSums, DarkQuality]:
@@ -220,7 +231,7 @@ def _sum_corrected_block(
 ) -> DarkSums:
     assert training.common_mode is not None
     return DarkSums.of_corrected(
-        source.read(start, stop),
+        _read(source, start, stop),
         x0,
         training.common_mode,
         training.masked,

@@ -9,11 +9,12 @@ from typing import Any
 import xxhash
 import zarr
 
-from cluster_store import FrameStatus, finish_dataset, write_table
+from cluster_store import FrameStatus, finish_dataset, read_attributes, write_table
 from pipeline.batches.reports import BatchCount
 from pipeline.batches.run_record import RunRecord
 from pipeline.ceilings.of_stages import RunCeilings
 from pipeline.output.products import products_table
+from pipeline.output.run_history import ended
 from pipeline.output.summary import (
     RunTimes,
     Workers,
@@ -87,6 +88,8 @@ def finish_run(
         write_table(out, "products", products_table(beginning.totals.products, options.products), run_id=run_id)
     account = account_of(found, record.totals, against.ceilings, against.workers, against.times)
     result: dict[str, Any] = {"digest": digest, "throughput": throughput_attribute(account, against.ceilings)}
+    done = {"batches": len(found), "frames": account.frames, "clusters": account.clusters}
+    result |= ended(read_attributes(out), run_id, "complete", done=done)
     if gain_bits:
         result["switched_values"] = sum(count.switched_values for count in counts)
     finish_dataset(out, layout, record.n_clusters, result, run_id=run_id)

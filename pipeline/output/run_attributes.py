@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cluster_store import dataset_status, read_attributes
 from pipeline.inputs.dark_training import TrainedPedestal
-from pipeline.output import provenance
+from pipeline.output import provenance, run_history
 from pipeline.output.redaction import redacted
 from pipeline.preparation import PreparedRun
 
@@ -14,7 +15,6 @@ def run_attributes(prepared: PreparedRun, trained: TrainedPedestal) -> dict[str,
     """The attributes of a dataset, as far as they are known before the first batch."""
     options, parameters = prepared.options, prepared.options.parameters
     attributes = {
-        "history": provenance.history_line(redacted(options.command)),
         "source": f"photonflow, {prepared.backend} finder",
         "n_sigma": parameters.n_sigma,
         "n_samples": parameters.n_samples,
@@ -46,3 +46,10 @@ def run_attributes(prepared: PreparedRun, trained: TrainedPedestal) -> dict[str,
     if trained.untrained is not None:
         attributes["untrained_pixels"] = int(trained.untrained.sum())
     return attributes
+
+
+def history_of(prepared: PreparedRun, run_id: str) -> dict[str, str]:
+    """The attributes that tell of each run that worked on the dataset, with one that begins, or goes on, now."""
+    options = prepared.options
+    goes_on = options.resume and dataset_status(prepared.out) in ("running", "complete")
+    return run_history.begun(run_id, options.command, read_attributes(prepared.out) if goes_on else None)

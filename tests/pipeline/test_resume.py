@@ -20,7 +20,7 @@ from pipeline.resuming.journal import journal_folder
 # Chunks of the dataset so small that a batch writes several, and shares some with its neighbours.
 ROWS_PER_CHUNK = 64
 # What tells one run from another, and says nothing of the result.
-OF_THE_RUN = {"history", "run_id", "throughput"}
+OF_THE_RUN = {"history", "run_id", "runs", "throughput"}
 # Who did a batch, how long it took, and when its files were last written to.
 OF_THE_TIME = {
     "worker", "began", "found", "written", "read_seconds", "decode_seconds", "find_seconds", "write_seconds",

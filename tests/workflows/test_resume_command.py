@@ -19,7 +19,7 @@ import xarray as xr
 from frame_archive import create_archive
 
 VENV_BIN = Path(sys.executable).parent
-OF_THE_RUN = ("history", "run_id", "throughput")
+OF_THE_RUN = ("history", "run_id", "runs", "throughput")
 
 
 @pytest.fixture(scope="module")
