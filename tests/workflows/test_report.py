@@ -20,6 +20,7 @@ from pipeline.ceilings.machine import machine
 from workflows.pictures import require_matplotlib
 from workflows.reporting.cancellation import cancellation
 from workflows.reporting.contents import Report, make_report
+from workflows.reporting.run_charts import _lanes
 from workflows.reporting.run_record import read_run
 
 RATES = {
@@ -247,6 +248,12 @@ def test_a_run_on_gpus_shows_their_stages_within_the_one_that_waits_for_them(run
     pictures = {name: report.parts[name].picture.svg.decode() for name in ("stages", "roofline")}
     assert all(name in pictures["roofline"] for name in ("GPU float32", "H2D, pinned"))
     assert "of one GPU" in pictures["stages"]
+
+
+def test_batches_that_a_worker_has_at_once_lie_in_lanes():
+    workers, began = np.array([0, 0, 1, 0, 0, 1]), np.array([0.0, 1.0, 1.5, 3.0, 2.5, 9.0])
+    ended = began + np.array([2.0, 5.0, 1.0, 1.0, 9.0, 1.0])
+    assert _lanes(workers, began, ended).tolist() == [0, 1, 0, 2, 0, 0]
 
 
 def test_failed_batches_are_told_with_their_cause(run):

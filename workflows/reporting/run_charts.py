@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Of more workers than these the timeline shows the first ones: rows would be too thin to see.
 MOST_ROWS = 24
+# A batch's moments and its stages are told by two clocks, in s.
+CLOCKS = 1e-3
 
 
 def stage_bars(run: RunRecord) -> Figure:
@@ -45,7 +47,7 @@ def stage_bars(run: RunRecord) -> Figure:
             color=ACCENT if binds else INK, fontsize=9,
         )  # fmt: skip
     axes.set_xlim(0, 1.75 * max(micros.max(), 1e-9))
-    of_gpus = "; ·: of one GPU, within find" * any(map(is_of_a_gpu, stages.values()))
+    of_gpus = "\n· of one GPU, within find, which waits for it" * any(map(is_of_a_gpu, stages.values()))
     axes.set_xlabel(f"time of one worker a frame [µs]; the black line: at the measured ceiling{of_gpus}")
     axes.set_title("What a frame costs, stage by stage")
     return figure
@@ -93,7 +95,10 @@ def roofline_chart(run: RunRecord) -> Figure:
 
 
 def timeline(run: RunRecord) -> Figure:
-    """When each worker had which batch, in the shares of its stages; batches that failed are red."""
+    """When each worker had which batch, in the shares of its stages; batches that failed are red.
+
+    Batches that a worker has at the same time, one on each of its threads or of its GPU's streams, lie in lanes.
+    """
     batches = run.require_batches()
     began, written = (_seconds(batches[name].to_numpy()) for name in ("began", "written"))
     zero = np.nanmin(began)
@@ -114,11 +119,14 @@ def timeline(run: RunRecord) -> Figure:
         }
     failed = batches["status"].to_numpy() != int(FrameStatus.OK)
     at = began - zero
+    lane = _lanes(workers, at, at + sum(map(np.nan_to_num, stage_seconds.values())))
+    height = 0.7 / (lane.max() + 1)
+    rows = workers - 0.35 + height * (lane + 0.5)
     for name, values in stage_seconds.items():
-        axes.barh(workers, np.where(failed, 0, values), left=at, height=0.7, color=STAGES[name], label=name)
+        axes.barh(rows, np.where(failed, 0, values), left=at, height=height, color=STAGES[name], label=name)
         at = at + np.nan_to_num(values)
     if failed.any():
-        axes.plot((began - zero)[failed], workers[failed], "X", color=ACCENT, markersize=9, label="failed")
+        axes.plot((began - zero)[failed], rows[failed], "X", color=ACCENT, markersize=9, label="failed")
     done = np.isfinite(written)
     axes.plot((written - zero)[done], np.full(done.sum(), len(shown)), "|", color=STAGES["write"], markersize=14)
     axes.set_yticks(range(len(shown) + 1), [*(f"worker {name}" for name in shown), "written"])
@@ -206,6 +214,17 @@ def _share(ceiling: dict[str, Any], workers: int) -> float:
     everything = ceiling["all_cores"]
     together = one * ceiling["cores"] if everything is None else float(everything["median"])
     return min(one, together / max(workers, 1))
+
+
+def _lanes(workers: npt.NDArray[Any], began: npt.NDArray[Any], ended: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """For each batch a lane of its worker, in which none that came before it is still under way."""
+    lanes, busy_until = np.zeros(len(workers), np.int64), dict[Any, list[float]]()
+    for k in np.argsort(began, kind="stable").tolist():
+        ends = busy_until.setdefault(workers[k].item(), [])
+        free = next((lane for lane, end in enumerate(ends) if end <= began[k] + CLOCKS), len(ends))
+        ends[free : free + 1] = [float(ended[k])]
+        lanes[k] = free
+    return lanes
 
 
 def _seconds(times: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
