@@ -29,7 +29,8 @@ from benchmarks.gpu_cases import Case, compile_for_cpu, oracle_cases, random_cas
 from benchmarks.gpu_ladder import kernel_microseconds, run_rung, rungs
 from benchmarks.gpu_precision import ARITHMETICS, counts_on_cpu, run_precision
 from benchmarks.gpu_table import table
-from finder import FinderParameters, Pedestal, open_finder
+from finder import FinderParameters, Pedestal, open_finder, rounded
+from finder.products import PRODUCTS, ProductCounter, ProductOptions
 from frame_archive.simulation import SimulatedDetector
 from gpu.device import Device, DeviceError
 from gpu.finder import CudaFinder
@@ -42,6 +43,7 @@ ROOT = Path(__file__).parents[1]
 SECONDS_IN_ALL, FEWEST_SANITIZED = 230.0, 10.0
 # float32 signal of the window, frame, y and x.
 CLUSTER_BYTES = {3: 44, 9: 332}
+COUNTED = ProductOptions(PRODUCTS)
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,14 @@ def _compare(report: dict[str, Any], cases: Iterable[Case], device: Device) -> i
             for plane in ("s1", "s2"):
                 if getattr(found.pedestal, plane).tobytes() != getattr(expected.pedestal, plane).tobytes():
                     report["wrong"].append(f"{name}: the pedestal's {plane} differs from the CPU's with {settings}")
+            chain = CudaFinder(
+                parameters, frames.shape[1:], mask, device=device, settings=settings, counts=COUNTED
+            ).chain(pedestal)
+            same_counts = np.array_equal(chain.count(frames), expected.n_clusters)
+            counter = ProductCounter(COUNTED, frames.shape[1:], parameters.cluster_size)
+            counter.add(expected.y, expected.x, rounded(expected.signal, np.int32))
+            if not same_counts or not all(map(np.array_equal, chain.products.arrays, counter.products.arrays)):
+                report["wrong"].append(f"{name}: what is counted differs from the CPU's with {settings}")
     return count
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from finder import FinderParameters, Pedestal
+from finder.device_use import DeviceUse
 from finder.kept_clusters import KeptClusters
 from gpu.chain_memory import ChainMemory
 from gpu.chunk_plan import ChunkPlan, kind_of
@@ -61,6 +62,7 @@ class RungResult:
         quartiles: of the repeats, µs a frame.
         clusters: found in all frames; the same on every rung.
         host_share: processor time of this process over wall time, of one core.
+        stage_microseconds: of a frame, in which at least one stream was at the stage: H2D, kernel, D2H.
     """
 
     name: str
@@ -69,6 +71,7 @@ class RungResult:
     quartiles: tuple[float, float]
     clusters: int
     host_share: float
+    stage_microseconds: dict[str, float]
 
 
 def rungs(n_streams: int, chunk_frames: int | None = None) -> tuple[Rung, ...]:
@@ -104,26 +107,30 @@ def run_rung(
     n_streams = rung.settings.n_streams
     barrier = threading.Barrier(n_streams) if rung.barrier and len(batches) % n_streams == 0 else None
 
-    def find(batch: Frames) -> int:
-        n = len(finder.chain(pedestal).find(batch))
+    def find(batch: Frames) -> tuple[int, DeviceUse]:
+        chain = finder.chain(pedestal)
+        n = len(chain.find(batch))
         if barrier is not None:
             barrier.wait()
-        return n
+        return n, chain.device_use
 
-    seconds, busy, clusters = [], [], 0
+    seconds, busy, clusters, use = [], [], 0, DeviceUse()
     n_frames = sum(map(len, batches))
     locked = finder.register(np.asarray(frames)) if rung.registered else nullcontext()
     with locked, ThreadPoolExecutor(n_streams) as threads:
         for repeat in range(repeats + 1):
             began, processor = time.perf_counter(), time.process_time()
-            clusters = sum(threads.map(find, batches))
+            counts, uses = zip(*threads.map(find, batches), strict=True)
+            clusters, use = sum(counts), sum(uses, DeviceUse())
             if repeat:
                 seconds.append(time.perf_counter() - began)
                 busy.append(time.process_time() - processor)
     each = sorted(1e6 * value / n_frames for value in seconds)
     low, _, high = statistics.quantiles(each, n=4, method="inclusive") if len(each) > 1 else each * 3
     share = statistics.median(a / b for a, b in zip(busy, seconds, strict=True))
-    return RungResult(rung.name, rung.what, statistics.median(each), (low, high), clusters, share)
+    stages = {"H2D": use.h2d_seconds, "kernel": use.kernel_seconds, "D2H": use.d2h_seconds}
+    a_frame = {name: 1e6 * value / n_frames for name, value in stages.items()}
+    return RungResult(rung.name, rung.what, statistics.median(each), (low, high), clusters, share, a_frame)
 
 
 def kernel_microseconds(

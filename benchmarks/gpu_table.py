@@ -16,7 +16,7 @@ def table(report: dict[str, Any]) -> str:
         lines.append(f"{window}: kernels alone {ladder['kernel_microseconds']:.2f} µs a frame")
         lines += [
             f"  {rung['name']:<5} {rung['microseconds_a_frame']:9.2f} µs a frame, {rung['share_of_tallest']:4.0%} of "
-            f"{ladder['tallest']}, host {rung['host_share']:4.0%}: {rung['what']}"
+            f"{ladder['tallest']}, host {rung['host_share']:4.0%}, {_stages(rung)}: {rung['what']}"
             for rung in ladder["rungs"]
         ]
     lines += [
@@ -30,3 +30,7 @@ def table(report: dict[str, Any]) -> str:
     if "run" in report:
         lines.append(f"process --gpus 1: the CPU's digest {'too' if report['run']['same_digest'] else 'is ANOTHER'}")
     return "\n".join([*lines, *(f"WRONG {what}" for what in report["wrong"])])
+
+
+def _stages(rung: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in rung["stage_microseconds"].items())

@@ -47,6 +47,8 @@ def test_every_rung_finds_the_same_clusters(report):
     assert [rung["name"] for rung in ladder] == [rung.name for rung in rungs(2)]
     assert len({rung["clusters"] for rung in ladder}) == 1
     assert ladder[0]["clusters"] > 0
+    for rung in ladder:
+        assert min(rung["stage_microseconds"].values()) > 0
     assert report["ladder_3x3"]["tallest"] in ("H2D", "kernels", "D2H")
 
 
