@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from finder.activity import PixelActivity
 from finder.chain_memory import counters_of, unpadded
+from finder.compiled_code import compiled
 from finder.huge_pages import Memory
-from finder.kernel_cache import compiled
-from finder.kernel_count import add_up
+from finder.kernel_code import add_up_code
 from finder.kernel_types import CENTRE, LARGEST_COUNT, N_MARKS, QUIET, TILE_ROWS, Image, Kernel
 
 
@@ -66,5 +66,5 @@ class ActivityCounts:
             # One for all windows: adding up depends on the vectors only.
             kernel = dataclasses.replace(self._kernel, rows=3, cols=3, running=True, tracked=True, gain_bits=0)
             given = self._image, self.counters, self._totals
-            compiled(add_up, "the counting of pixels", kernel, *given)(kernel, *given)
+            compiled(add_up_code(kernel), kernel, *given)(kernel, *given)
         self._n_uncollected = 0

@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from finder.common_mode import CommonMode
+from finder.compiled_code import Code, compiled
 from finder.frames import BLOCK_NBYTES, Frames, native_blocks
 from finder.gain_bits import WORD_BITS
-from finder.stored_code import load_or_compile
 
 NARROW_REACH = 2**29  # X0 within it and X of 16 bits: no difference of them leaves 32 bits.
 FAR = 2**40  # Beyond any difference.
 FIRST_STRIDE = 8
 STEPS_BY_DENSITY = 6  # After so many a search halves its interval: it then ends whatever the values are.
 ENOUGH_EQUAL = 1 / 128  # Of a group's values, to say how dense they are.
+
+
+class Search(NamedTuple):
+    """What is at work while the medians of a band of rows are searched.
+
+    Attributes:
+        differences, values: of x0's type (row, x).
+        trial, below, equal: of x0's type (x).
+        low, high, there: int64 (group).
+    """
+
+    differences: NDArray[Any]
+    values: NDArray[Any]
+    trial: NDArray[Any]
+    below: NDArray[Any]
+    equal: NDArray[Any]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    there: NDArray[np.int64]
+
+    @staticmethod
+    def of(rows: int, width: int, n_groups: int, dtype: DTypeLike) -> Search:
+        """Memory for bands of so many rows of an image of this width."""
+        bands, lines = (np.zeros((2, rows, width), dtype)), np.zeros((3, width), dtype)
+        return Search(*bands, *lines, *np.zeros((3, n_groups), np.int64))
 
 
 class CommonModeCorrection:
@@ -65,36 +89,34 @@ class CommonModeCorrection:
         wanted = np.dtype(dtype)
         narrow = frames.dtype.itemsize <= 2 and int(np.abs(self._x0).max()) <= NARROW_REACH
         x0 = self._x0.astype(np.int32) if narrow else self._x0
+        search = Search.of(self._group[0], self._x0.shape[1], self._n_present.shape[1], x0.dtype)
         step = max(1, BLOCK_NBYTES // (wanted.itemsize * self._x0.size))
         for block in native_blocks(frames):
             for first in range(0, len(block), step):
                 part = np.require(block[first : first + step], requirements=["C", "W", "A"])
                 result = np.empty(part.shape, wanted)
-                given = part, x0, self._present, *self._group, self._n_present, self._levels, result, self._shift
-                _compiled(part.dtype, x0.dtype, wanted, self._shift is not None)(*given)
+                given = (
+                    part,
+                    x0,
+                    self._present,
+                    *self._group,
+                    self._n_present,
+                    self._levels,
+                    result,
+                    self._shift,
+                    search,
+                )
+                compiled(SUBTRACTION, *given)(*given)
                 yield result
 
 
-@cache
-def _compiled(
-    frames: np.dtype[Any], x0: np.dtype[Any], result: np.dtype[Any], with_gain_bits: bool
-) -> Callable[..., Any]:
-    from numba import typeof  # late, as in finder.stored_code
-
-    plane, groups = np.zeros((1, 1), x0), np.zeros((1, 1), np.int64)
-    cube = np.zeros((1, 1, 1))
-    example = cube.astype(frames), plane, plane.astype(bool), 1, 1, groups, groups, cube.astype(result)
-    # Of a shift that is None no code is left.
-    signature = tuple(typeof(argument) for argument in (*example, WORD_BITS if with_gain_bits else None))
-    return load_or_compile(_subtract, "subtract_common_mode", signature, "the common mode")
-
-
 def _subtract(
-    frames: Any, x0: Any, present: Any, rows: Any, cols: Any, n_present: Any, levels: Any, result: Any, shift: Any
-) -> Any:
+    frames: Any, x0: Any, present: Any, rows: Any, cols: Any, n_present: Any, levels: Any, result: Any, shift: Any,
+    at_work: Any,
+) -> None:  # fmt: skip
     """result = frames − x0 − the lower median of frames − x0 over each group's pixels that are present.
 
-    With a shift, those whose value has bits from there up are not, in that frame.
+    With a shift (of None no code is left), those whose value has bits from there up are not, in that frame.
 
     The groups of one band of rows are searched together, column by column of the image in vectors: a trial level a
     group; how many of its values are below, and how many equal; the next trial goes where the values' density says the
@@ -105,12 +127,8 @@ def _subtract(
     highest = np.iinfo(x0.dtype).max
     far = min(FAR, highest // 2)
     n_groups = n_present.shape[1]
-    differences = np.empty((rows, width), x0.dtype)
-    values = np.empty((rows, width), x0.dtype)
-    trial = np.zeros(width, x0.dtype)
-    below = np.zeros(width, x0.dtype)
-    equal = np.zeros(width, x0.dtype)
-    low, high = np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64)
+    differences, values, trial = at_work.differences, at_work.values, at_work.trial
+    below, equal, low, high, there = at_work.below, at_work.equal, at_work.low, at_work.high, at_work.there
     for frame in range(n_frames):
         for band in range(n_present.shape[0]):
             top = band * rows
@@ -121,9 +139,9 @@ def _subtract(
                     differences[row, column] = difference
                     # A masked pixel is above every level.
                     values[row, column] = difference if present[top + row, column] else highest
-            there = n_present[band]
+            for group in range(n_groups):
+                there[group] = n_present[band, group]
             if shift is not None:
-                there = there.copy()
                 for row in range(n_rows):
                     for column in range(width):
                         if present[top + row, column] and (np.int64(frames[frame, top + row, column]) >> shift) != 0:
@@ -181,3 +199,10 @@ def _subtract(
                     level = integer(levels[band, group])
                     for column in range(group * cols, min((group + 1) * cols, width)):
                         result[frame, top + row, column] = integer(differences[row, column] - level)
+
+
+def _function() -> Callable[..., Any]:
+    return _subtract
+
+
+SUBTRACTION = Code("subtract_common_mode", _function, ("common_mode_correction.py",), "the common mode", 8)

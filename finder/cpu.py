@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,16 +14,17 @@ from finder.activity_counts import ActivityCounts
 from finder.chain_memory import image_of, memory_of, planes_of, scratch_of, unpadded, x0_of
 from finder.clusters import Clusters
 from finder.common_mode_correction import CommonModeCorrection
+from finder.compiled_code import compiled
 from finder.frames import BLOCK_NBYTES, Frames, native_blocks
 from finder.gain_bits import add_switched, in_another_gain
 from finder.interface import Chain, Finder
 from finder.kept_clusters import KeptClusters
-from finder.kernel import find_clusters
-from finder.kernel_cache import compiled, source_digest
+from finder.kernel_code import find_clusters_code
 from finder.kernel_types import READY, SOURCE_CODES, Constants, Kernel, Source
+from finder.native_function import BoundFunction
 from finder.parameters import FinderParameters
 from finder.pedestal import Pedestal
-from finder.simd import host_lanes
+from finder.processor import host_lanes
 
 FIRST_GUESS = 0.02  # Clusters a pixel, for the first frames of a chain.
 
@@ -42,7 +43,7 @@ class CpuFinder(Finder):
         super().__init__(parameters, shape, pixel_mask)
         rows, cols = parameters.cluster_size
         running = parameters.noise == "running"
-        self.kernel = Kernel(rows, cols, running, True, host_lanes(), source_digest(), parameters.gain_bits)
+        self.kernel = Kernel(rows, cols, running, True, host_lanes(), parameters.gain_bits)
 
     def _open_chain(self, pedestal: Pedestal, tracking: bool) -> Chain:
         return CpuChain(self, pedestal, tracking)
@@ -73,7 +74,7 @@ class CpuChain(Chain):
         self._x0_range = int(pedestal.x0.min()), int(pedestal.x0.max())
         self._x0: dict[np.dtype[Any], NDArray[Any]] = {}
         self._clusters_a_frame = FIRST_GUESS * finder.shape[0] * finder.shape[1]
-        self._find_clusters: Callable[..., Any] | None = None
+        self._find_clusters: BoundFunction | None = None
 
     @property
     def pedestal(self) -> Pedestal:
@@ -116,17 +117,15 @@ class CpuChain(Chain):
             self._run(source, nothing)
 
     def _run(self, source: Source, kept: KeptClusters) -> None:
-        given = source, self._image, self._planes, self._scratch, self._constants, self._counts.counters
+        place = np.array([0, 0, kept.n_found])
         if self._find_clusters is None:  # The types are the same for all of a chain's frames.
-            self._find_clusters = compiled(
-                find_clusters, self._kernel.description, self._kernel, *given, kept.found, kept.room, 0, 0, 0
-            )
-        frame, row = 0, 0
-        while frame < source.n_frames:
-            frame, row, kept.n_found = self._find_clusters(
-                self._kernel, *given, kept.found, kept.room, frame, row, kept.n_found
-            )
-            if frame < source.n_frames:
+            given = self._kernel, self._image, self._planes, self._scratch, self._constants, self._counts.counters
+            code = find_clusters_code(self._kernel)
+            self._find_clusters = compiled(code, *given, source, kept.found, kept.room, place).bound(*given)
+        while place[0] < source.n_frames:
+            self._find_clusters(source, kept.found, kept.room, place)
+            kept.n_found = int(place[2])
+            if place[0] < source.n_frames:
                 kept.make_room()
 
     def _sources(self, frames: Frames, searched: bool) -> Iterator[Source]:

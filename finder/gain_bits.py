@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from finder.compiled_code import Code, compiled
 from finder.frames import Frames
-from finder.stored_code import load_or_compile
 
 WORD_BITS = 16
 LARGEST_GAIN_BITS = 8
@@ -69,34 +68,25 @@ def add_switched(frames: Frames, gain_bits: int, counts: NDArray[np.uint32]) -> 
     if frames.dtype.itemsize == 1:  # No bits that high.
         return
     unsigned = frames.view(f"u{frames.dtype.itemsize}").reshape(len(frames), counts.size)
-    limit = unsigned.dtype.type(1 << (WORD_BITS - gain_bits))
-    _compiled(unsigned.dtype)(unsigned, limit, counts.reshape(-1))
+    arguments = unsigned, 1 << (WORD_BITS - gain_bits), counts.reshape(-1)
+    compiled(COUNTING, *arguments)(*arguments)
 
 
-@cache
-def _compiled(dtype: np.dtype[Any]) -> Callable[..., Any]:
-    from numba import typeof  # late, as in finder.stored_code
-
-    # Frames may be read-only: a memory map.
-    example = np.zeros((1, 1), dtype)
-    example.flags.writeable = False
-    signature = tuple(typeof(argument) for argument in (example, dtype.type(0), np.zeros(1, np.uint32)))
-    compiled = load_or_compile(_count, "count_switched", signature, "the counting of pixels in another gain")
-
-    def count(frames: Any, limit: Any, counts: Any) -> None:
-        frames.flags.writeable = False
-        compiled(frames, limit, counts)
-
-    return count
-
-
-def _count(frames: Any, limit: Any, counts: Any) -> Any:
+def _count(frames: Any, limit: Any, counts: Any) -> None:
     """Count the values from `limit` up, pixel by pixel."""
     n_frames, n_pixels = frames.shape
+    lowest = frames.dtype.type(limit)
     for first in range(0, n_pixels, _PIXELS_AT_A_TIME):
         n = min(_PIXELS_AT_A_TIME, n_pixels - first)
         some = counts[first : first + n]
         for frame in range(n_frames):
             row = frames[frame, first : first + n]
             for pixel in range(n):
-                some[pixel] += np.uint32(row[pixel] >= limit)
+                some[pixel] += np.uint32(row[pixel] >= lowest)
+
+
+def _function() -> Callable[..., Any]:
+    return _count
+
+
+COUNTING = Code("count_switched", _function, ("gain_bits.py",), "the counting of pixels in another gain", 2)

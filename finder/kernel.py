@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from finder.code_compilation import part
 from finder.kernel_count import count_marks
 from finder.kernel_decide import decide
 from finder.kernel_instructions import (
@@ -20,7 +19,6 @@ from finder.kernel_instructions import (
 )
 from finder.kernel_subtract import subtract_row
 from finder.kernel_types import N_MARKS, RING_MARGIN, RING_ROWS, SLOTS, TILE_ROWS
-from finder.stored_code import OPTIONS
 
 CACHE_LINE = 64
 PREFETCH_ROWS = 8
@@ -28,45 +26,37 @@ PREFETCH_CLUSTERS = 16
 ALWAYS_WRITTEN = 3
 
 
-def part(function: Callable[..., Any]) -> Any:
-    """A function that only compiled code calls: nothing is compiled for calling it from Python."""
-    options = {**OPTIONS, "no_cpython_wrapper": True}
-    return njit(**options)(function)
-
-
 def find_clusters(
     kernel: Any,
-    source: Any,
     image: Any,
     planes: Any,
     scratch: Any,
     constants: Any,
     counters: Any,
+    source: Any,
     found: Any,
     room: Any,
-    frame: Any,
-    row: Any,
-    n_found: Any,
-) -> Any:
+    place: Any,
+) -> None:
     """Find clusters in frames one after the other, as long as there is room for them.
 
     Args:
         kernel: the `Kernel` this is compiled for.
-        source, image, planes, scratch, constants, counters, found: see kernel_types.
+        image, planes, scratch, constants, counters, source, found: see kernel_types.
         room: clusters that `found` has room for.
-        frame, row, n_found: where to begin: 0, 0 and the clusters found before, or what the last call returned.
-
-    Returns:
-        (frame, row, n_found). The frame is source.n_frames when all is done; otherwise the tile that begins at `row`
-        comes next, and the call is to be repeated with room for n_found and all pixels of a tile.
+        place: int64 (frame, row, n_found): where to begin, 0, 0 and the clusters found before, and where it ended. The
+            frame is source.n_frames when all is done; otherwise the tile that begins at `row` comes next, and the call
+            is to be repeated with room for n_found and all pixels of a tile.
     """
     up = kernel.rows // 2
+    frame, row, n_found = place[0], place[1], place[2]
     while frame < source.n_frames:
         if row == 0:
             start_frame(kernel, image, scratch)
         while row < image.rows + up:
             if n_found + TILE_ROWS * image.cols > room:
-                return frame, row, n_found
+                place[0], place[1], place[2] = frame, row, n_found
+                return
             subtract_tile(kernel, source, image, planes, scratch, constants, counters, frame, row)
             marks = (counters.n_marked[0] * image.tiles + row // TILE_ROWS) * N_MARKS * TILE_ROWS * image.mark_words
             ring, ring_before = ring_start(image, row), ring_start(image, row - TILE_ROWS)
@@ -96,7 +86,7 @@ def find_clusters(
             if counters.n_marked[0] == SLOTS:
                 count_marks(kernel, image, counters)
         row = 0
-    return frame, row, n_found
+    place[0], place[1], place[2] = frame, row, n_found
 
 
 @part

@@ -15,8 +15,9 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from finder.kernel_fields import Fields
 from finder.kernel_instructions import emitted
-from finder.kernel_types import DIGITS, N_MARKS, SLOTS, TILE_ROWS, Fields
+from finder.kernel_types import DIGITS, N_MARKS, SLOTS, TILE_ROWS
 from finder.simd import INT64_TYPE
 
 FLOATS_A_WORD = 2  # A vector register of floats holds half as many words of 64 bits.
@@ -112,7 +113,7 @@ class _Counting:
         return self.builder.bitcast(self.counters.element(name, index), self.type.as_pointer())
 
 
-def add_up(kernel: Any, image: Any, counters: Any, totals: Any) -> Any:
+def add_up(kernel: Any, image: Any, counters: Any, totals: Any) -> None:
     """Add all that was marked to plain counts, and begin anew.
 
     Args:

@@ -19,8 +19,9 @@ from typing import Any
 
 from numba import types
 
+from finder.kernel_fields import Fields, offset
 from finder.kernel_instructions import emitted
-from finder.kernel_types import CENTRE, QUIET, TILE_ROWS, Fields, offset
+from finder.kernel_types import CENTRE, QUIET, TILE_ROWS
 from finder.simd import INT8_TYPE, INT64_TYPE, Floats, Mask, Vectors, maximum, maximum_of, sum_in_order
 
 

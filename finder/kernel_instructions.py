@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from finder.kernel_types import Fields, offset
+from finder.kernel_fields import Fields, offset
 from finder.simd import INT8_TYPE, INT32_TYPE, INT64_TYPE, Vectors
 
 # Numba's, which have no types of their own.

@@ -15,6 +15,7 @@ from numba import types
 from numba.core import cgutils
 
 from finder.gain_bits import WORD_BITS
+from finder.kernel_fields import Fields
 from finder.kernel_instructions import emitted
 from finder.kernel_types import (
     INT16,
@@ -25,7 +26,6 @@ from finder.kernel_types import (
     SOURCE_CODES,
     UINT8,
     UINT16,
-    Fields,
 )
 from finder.simd import INT8_TYPE, INT64_TYPE, Floats, Mask, Vectors, maximum
 

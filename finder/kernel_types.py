@@ -5,12 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.datamodel import models
-from numba.extending import NativeValue, overload_attribute, register_model, typeof_impl, unbox
-
 # Rows of a frame that are worked on together. With the up to 8 rows around them (a window of 9) they fill the ring.
 TILE_ROWS = 8
 RING_ROWS = 16
@@ -32,7 +26,6 @@ class Kernel:
         running: whether the noise is followed.
         tracked: whether frames move the pedestal.
         lanes: floats in a vector.
-        source: a digest of the finder's own source, so that a newer version never takes an older one's compiled code.
         gain_bits: bits above the value in a 16-bit word; 0 compiles nothing for them.
         prefetching, branchless: False leaves out what they stand for (see kernel.py); the benchmark shows what each
             brings.
@@ -43,7 +36,6 @@ class Kernel:
     running: bool
     tracked: bool
     lanes: int
-    source: str
     gain_bits: int = 0
     prefetching: bool = True
     branchless: bool = True
@@ -63,7 +55,7 @@ class Kernel:
         gain = f"_{self.gain_bits}gain" if self.gain_bits else ""
         without = "" if self.prefetching else "_unprefetched"
         without += "" if self.branchless else "_branching"
-        return f"{self.rows}x{self.cols}_{noise}_{tracking}_{self.lanes}{gain}{without}_{self.source}"
+        return f"{self.rows}x{self.cols}_{noise}_{tracking}_{self.lanes}{gain}{without}"
 
 
 class Planes(NamedTuple):
@@ -199,66 +191,3 @@ class Found(NamedTuple):
 # gain bits, y is NaN where a pixel is in another gain.
 UINT8, UINT16, INT16, UINT32, INT32, READY = range(6)
 SOURCE_CODES = {"uint8": UINT8, "uint16": UINT16, "int16": INT16, "uint32": UINT32, "int32": INT32}
-
-
-class KernelType(types.Type):
-    """`Kernel` as a Numba type: its fields are part of the type, so that each value is compiled for itself."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        super().__init__(name=f"Kernel({kernel.name})")
-
-
-@register_model(KernelType)
-class _KernelModel(models.OpaqueModel):
-    """Nothing of it is left at run time."""
-
-
-@typeof_impl.register(Kernel)
-def _typeof_kernel(value: Kernel, context: Any) -> KernelType:
-    return KernelType(value)
-
-
-def _unboxed(typ: Any, value: Any, unboxing: Any) -> Any:
-    native_value: Any = NativeValue
-    return native_value(unboxing.context.get_dummy_value())
-
-
-_unbox: Any = unbox
-_unbox(KernelType)(_unboxed)
-
-
-def _constant(field: str) -> None:
-    """Make `kernel.field` a constant in compiled code."""
-
-    def attribute(kernel):  # type: ignore[no-untyped-def] # Numba compares the two signatures, annotations included.
-        value = getattr(kernel.kernel, field)
-        return lambda kernel: value
-
-    overload_attribute(KernelType, field, inline="always")(attribute)
-
-
-for _field in ("rows", "cols", "running", "tracked", "lanes", "prefetching", "branchless"):
-    _constant(_field)
-
-
-class Fields:
-    """The arrays of a named tuple in an intrinsic: LLVM pointers to their elements, by name."""
-
-    def __init__(self, context: Any, builder: Any, typ: Any, value: Any) -> None:
-        self._context, self._builder, self._type, self._value = context, builder, typ, value
-
-    def scalar(self, name: str) -> Any:
-        """A field that is a number."""
-        return self._builder.extract_value(self._value, self._type.fields.index(name))
-
-    def element(self, name: str, index: Any) -> Any:
-        """The address of an element of a field that is a flat array."""
-        array_type = self._type.types[self._type.fields.index(name)]
-        array = self._context.make_array(array_type)(self._context, self._builder, self.scalar(name))
-        return self._builder.gep(array.data, [index])
-
-
-def offset(builder: Any, address: Any, elements: int) -> Any:
-    """The address `elements` further on."""
-    return builder.gep(address, [ir.Constant(cgutils.intp_t, elements)])

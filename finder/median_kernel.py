@@ -1,44 +1,34 @@
-"""The lower median of each pixel's values, compiled."""
+"""The lower median of each pixel's values, as it is compiled. Imported only then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
-import numpy as np
-from numba import njit, typeof
-
-from finder.stored_code import load_or_compile
-
-# Pixels whose values are searched at a time: their counts stay in the first-level cache.
-PIXELS_AT_A_TIME = 2048
+from finder.code_compilation import part
 
 
-@cache
-def compiled_lower_median(dtype: np.dtype[np.unsignedinteger[Any]]) -> Callable[..., Any]:
-    """The search for values (frame, pixel) of an unsigned `dtype`: `search(values, lowest, bits)` gives (pixel).
+def search(values: Any, lowest: Any, bits: Any, median: Any, tile: Any, below: Any, tried: Any) -> None:
+    """Bit by bit from the top: the largest m that has at most (n − 1) // 2 values below it is the lower median.
 
-    `bits` of a value's distance from `lowest` are searched; the result is that distance.
+    Args:
+        values: (frame, pixel), unsigned.
+        lowest: the lowest of them, as an integer of their type.
+        bits: of a value's distance from `lowest`, so many are searched.
+        median: (pixel), of the values' type; zeros, which become the medians' distances from `lowest`.
+        tile: (frame, pixels at a time), of the values' type: what is at work.
+        below, tried: (pixels at a time), likewise.
     """
-    arguments = (np.zeros((1, 1), dtype), dtype.type(0), 0)
-    signature = tuple(typeof(argument) for argument in arguments)
-    return load_or_compile(_lower_median, "lower_median", signature, "the median of a batch's first frames")
-
-
-def _lower_median(values: Any, lowest: Any, bits: Any) -> Any:
-    """Bit by bit from the top: the largest m that has at most (n − 1) // 2 values below it is the lower median."""
     n_frames, n_pixels = values.shape
     rank = (n_frames - 1) // 2
-    median = np.zeros(n_pixels, values.dtype)
-    tile = np.empty((n_frames, PIXELS_AT_A_TIME), values.dtype)
-    below = np.empty(PIXELS_AT_A_TIME, values.dtype)
-    tried = np.empty(PIXELS_AT_A_TIME, values.dtype)
-    for first in range(0, n_pixels, PIXELS_AT_A_TIME):
-        n = min(PIXELS_AT_A_TIME, n_pixels - first)
+    at_a_time = len(below)
+    zero = values.dtype.type(lowest)
+    for first in range(0, n_pixels, at_a_time):
+        n = min(at_a_time, n_pixels - first)
         for frame in range(n_frames):
-            # The store brings back the wrap-around of the narrow type, which signed values need.
-            tile[frame, :n] = values[frame, first : first + n] - lowest
+            row = values[frame, first : first + n]
+            for i in range(n):
+                # The store brings back the wrap-around of the narrow type, which signed values need.
+                tile[frame, i] = row[i] - zero
         best = median[first : first + n]
         for bit in range(bits - 1, -1, -1):
             step = values.dtype.type(1 << bit)
@@ -50,10 +40,9 @@ def _lower_median(values: Any, lowest: Any, bits: Any) -> Any:
             for i in range(n):
                 if below[i] <= rank:
                     best[i] = tried[i]
-    return median
 
 
-@njit(nogil=True)
+@part
 def _count_below(row: Any, limit: Any, count: Any) -> Any:
-    for i in range(PIXELS_AT_A_TIME):
+    for i in range(len(count)):
         count[i] += row[i] < limit[i]

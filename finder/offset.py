@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from finder.common_mode import CommonMode
 from finder.common_mode_correction import CommonModeCorrection
 from finder.common_movement import CommonMovement, common_movement
+from finder.compiled_code import Code, compiled
 from finder.gain_bits import in_another_gain
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ FRAMES_OF_OFFSET = 64
 _FEWEST_VALUES = 1000
 # A pixel's median of so many frames lies within one noise width by more than four of its standard deviations.
 _FEWEST_FRAMES_OF_A_PIXEL = 32
+# Pixels whose values are searched at a time: their counts stay in the first-level cache.
+_SEARCHED_AT_A_TIME = 2048
 # Pixels whose values are sorted at a time.
 _SORTED_AT_A_TIME = 2048
 
@@ -170,8 +174,6 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     Returns:
         int64 (y, x).
     """
-    from finder.median_kernel import compiled_lower_median  # late, as in finder.stored_code
-
     # Searched from the lowest value up, so that unsigned arithmetic serves signed values too; only the bits in which
     # values differ are searched.
     # Frames are counted in their own type, which must hold as many.
@@ -183,8 +185,12 @@ def lower_median(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     native = frames.dtype.newbyteorder("=")
     flat = np.require(frames.reshape(len(frames), -1), native, requirements=["C", "W", "A"])
     unsigned = flat.view(f"u{frames.dtype.itemsize}")
-    wrapped = unsigned.dtype.type(lowest & (2 ** (8 * frames.dtype.itemsize) - 1))
-    found = compiled_lower_median(unsigned.dtype)(unsigned, wrapped, bits)
+    wrapped = lowest & (2 ** (8 * frames.dtype.itemsize) - 1)
+    found = np.zeros(unsigned.shape[1], unsigned.dtype)
+    tile = np.empty((len(unsigned), _SEARCHED_AT_A_TIME), unsigned.dtype)
+    below, tried = np.empty((2, _SEARCHED_AT_A_TIME), unsigned.dtype)
+    arguments = unsigned, wrapped, bits, found, tile, below, tried
+    compiled(LOWER_MEDIAN, *arguments)(*arguments)
     median: npt.NDArray[np.int64] = lowest + found.astype(np.int64).reshape(frames.shape[1:])
     return median
 
@@ -206,3 +212,12 @@ def lower_median_among(values: npt.NDArray[np.integer[Any]], counts: npt.NDArray
         rank = np.maximum(counts[:, some].sum(0) - 1, 0) // 2
         median[some] = np.take_along_axis(ordered, rank[np.newaxis], axis=0)[0]
     return median
+
+
+def _search() -> Callable[..., Any]:
+    from finder.median_kernel import search
+
+    return search
+
+
+LOWER_MEDIAN = Code("lower_median", _search, ("median_kernel.py",), "the median of a batch's first frames", 3)

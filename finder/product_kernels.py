@@ -1,4 +1,4 @@
-"""The loops that count clusters; `finder.products` says what they count."""
+"""The loops that count clusters, as they are compiled; `finder.products` says what they count. Imported only then."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from finder.stored_code import stored_njit
+from finder.code_compilation import part
 
 
-@stored_njit
 def count_sums(windows: Any, low: Any, width: Any, counts: Any) -> Any:
     """Add each window's sum (cluster, pixel) to its bin; the last two of `counts` are those below and above."""
     n = len(counts) - 2
@@ -27,14 +26,12 @@ def count_sums(windows: Any, low: Any, width: Any, counts: Any) -> Any:
             counts[place // width if width > 1 else place] += 1
 
 
-@stored_njit
 def count_hits(y: Any, x: Any, counts: Any) -> Any:
     """Add each centre to its pixel (y, x)."""
     for cluster in range(len(y)):
         counts[y[cluster], x[cluster]] += 1
 
 
-@stored_njit
 def count_eta(windows: Any, bins: Any, counts: Any) -> Any:
     """Add each window's eta to its bin (eta_y · bins + eta_x); the last of `counts` are those without one."""
     cy, cx = windows.shape[1] // 2, windows.shape[2] // 2
@@ -63,7 +60,7 @@ def count_eta(windows: Any, bins: Any, counts: Any) -> Any:
         counts[_place(upper, sum_y, bins) * bins + _place(right, sum_x, bins)] += 1
 
 
-@stored_njit
+@part
 def _place(part: Any, total: Any, bins: Any) -> Any:
     """floor(bins · (part/total + 1/4) / (3/2)) within the bins, exact."""
     above, below = bins * (4 * part + total), 6 * total

@@ -17,12 +17,14 @@ The eta is that of `ds.photons.eta("2x2")` and of aare's `calculate_eta2`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from finder.compiled_code import Code, compiled
 
 ProductName = Literal["spectrum", "hitmap", "eta"]
 PRODUCTS: tuple[ProductName, ...] = get_args(ProductName)
@@ -173,18 +175,19 @@ class ProductCounter:
             x: Column of the centre (cluster).
             signal: Windows (cluster, cluster_y, cluster_x), whole ADU.
         """
-        from finder.product_kernels import count_eta, count_hits, count_sums  # late, as in finder.stored_code
-
         bins, signal = self._options.spectrum, np.ascontiguousarray(signal)
         if len(signal) == 0:
             return
         if "spectrum" in self._options.names:
-            count_sums(signal.reshape(len(signal), -1), bins.low, bins.width, self.products.spectrum)
+            sums = signal.reshape(len(signal), -1), bins.low, bins.width, self.products.spectrum
+            compiled(SUMS, *sums)(*sums)
         if "hitmap" in self._options.names:
             # Of one type, however large the detector is: the compiled code is stored for one.
-            count_hits(y.astype(np.uint32), x.astype(np.uint32), self.products.hit_map)
+            hits = y.astype(np.uint32), x.astype(np.uint32), self.products.hit_map
+            compiled(HITS, *hits)(*hits)
         if "eta" in self._options.names:
-            count_eta(signal, self._options.eta_bins, self.products.eta)
+            etas = signal, self._options.eta_bins, self.products.eta
+            compiled(ETA, *etas)(*etas)
 
 
 def added(parts: Sequence[Products]) -> Products:
@@ -198,3 +201,27 @@ def added(parts: Sequence[Products]) -> Products:
 def _narrowed(counts: NDArray[Any]) -> NDArray[Any]:
     most = int(counts.max(initial=0))
     return counts.astype(np.min_scalar_type(most))
+
+
+def _sums() -> Callable[..., Any]:
+    from finder.product_kernels import count_sums
+
+    return count_sums
+
+
+def _hits() -> Callable[..., Any]:
+    from finder.product_kernels import count_hits
+
+    return count_hits
+
+
+def _eta() -> Callable[..., Any]:
+    from finder.product_kernels import count_eta
+
+    return count_eta
+
+
+_SOURCES = ("product_kernels.py",)
+SUMS = Code("count_sums", _sums, _SOURCES, "the spectrum", 2)
+HITS = Code("count_hits", _hits, _SOURCES, "the hit map", 2)
+ETA = Code("count_eta", _eta, _SOURCES, "the histogram of eta", 2)

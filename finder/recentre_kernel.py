@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import typeof
 from numpy.typing import NDArray
 
+from finder.compiled_code import Code, compiled
 from finder.offset import lower_median, lower_median_among
-from finder.stored_code import load_or_compile
 
 PIXELS_AT_A_TIME = 512  # Their sums stay in the first-level cache.
 
@@ -32,7 +30,9 @@ def centres(values: NDArray[np.integer[Any]], reach: NDArray[np.int64], rounds: 
     centre = lower_median(native)
     if rounds:
         flat = native.reshape(len(native), -1)
-        _compiled(flat.dtype)(flat, reach.reshape(-1), rounds, centre.reshape(-1))
+        distances, counts = np.empty((2, PIXELS_AT_A_TIME), np.int64)
+        arguments = flat, np.ascontiguousarray(reach.reshape(-1)), rounds, centre.reshape(-1), distances, counts
+        compiled(CENTRES, *arguments)(*arguments)
     return centre
 
 
@@ -62,18 +62,9 @@ def centres_among(
     return centre
 
 
-@cache
-def _compiled(dtype: np.dtype[np.integer[Any]]) -> Callable[..., Any]:
-    plane = np.zeros(1, np.int64)
-    signature = tuple(typeof(argument) for argument in (np.zeros((1, 1), dtype), plane, 1, plane))
-    return load_or_compile(_clipped_means, "clipped_means", signature, "the recentring of pedestals")
-
-
-def _clipped_means(values: Any, reach: Any, rounds: Any, centre: Any) -> Any:
-    """Move each centre to floor(mean + ½) of the values within reach, `rounds` times."""
+def _clipped_means(values: Any, reach: Any, rounds: Any, centre: Any, distances: Any, counts: Any) -> None:
+    """Move each centre to floor(mean + ½) of the values within reach, `rounds` times; some pixels' sums are at work."""
     n_frames, n_pixels = values.shape
-    distances = np.empty(PIXELS_AT_A_TIME, np.int64)
-    counts = np.empty(PIXELS_AT_A_TIME, np.int64)
     for first in range(0, n_pixels, PIXELS_AT_A_TIME):
         n = min(PIXELS_AT_A_TIME, n_pixels - first)
         for _ in range(rounds):
@@ -87,3 +78,10 @@ def _clipped_means(values: Any, reach: Any, rounds: Any, centre: Any) -> Any:
                     counts[i] += near
             for i in range(n):
                 centre[first + i] += (2 * distances[i] + counts[i]) // (2 * counts[i])
+
+
+def _function() -> Callable[..., Any]:
+    return _clipped_means
+
+
+CENTRES = Code("clipped_means", _function, ("recentre_kernel.py",), "the recentring of pedestals", 3)

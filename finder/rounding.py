@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from finder.stored_code import load_or_compile
+from finder.compiled_code import Code, compiled
 
 LIMIT = np.float32(2.0**31)  # The first float32 beyond int32.
 HALF = np.float32(0.5)
-
-_lock = threading.Lock()
 
 
 class SignalRangeError(ValueError):
@@ -39,15 +35,16 @@ def rounded(signal: NDArray[np.float32], dtype: DTypeLike) -> NDArray[Any]:
     if wanted != np.int32:
         raise ValueError(f"signals are stored as int32 or float32, not {wanted}")
     result = np.empty(signal.shape, np.int32)
-    with _lock:
-        round_half_away = _compiled_round()
-    if not round_half_away(np.ascontiguousarray(signal, np.float32).reshape(-1), result.reshape(-1)):
+    fits = np.ones(1, np.bool_)
+    arguments = np.ascontiguousarray(signal, np.float32).reshape(-1), result.reshape(-1), fits
+    compiled(ROUNDING, *arguments)(*arguments)
+    if not fits[0]:
         raise SignalRangeError("a signal does not fit int32: store the signal as float32")
     return result
 
 
-def _round_half_away(source: Any, target: Any) -> Any:
-    """Round `source` into `target`; whether every value fitted."""
+def _round_half_away(source: Any, target: Any, all_fit: Any) -> None:
+    """Round `source` into `target`; sets all_fit[0] to whether every value fitted."""
     fits = True
     for index in range(len(source)):
         value = source[index]
@@ -56,13 +53,11 @@ def _round_half_away(source: Any, target: Any) -> Any:
         # The fraction is exact in float32, where value + 0.5 would not be.
         fraction = value - np.float32(whole)
         target[index] = whole + np.int32(fraction >= HALF) - np.int32(fraction <= -HALF)
-    return fits
+    all_fit[0] = fits
 
 
-@cache
-def _compiled_round() -> Callable[..., Any]:
-    from numba import types  # late, as in finder.stored_code
+def _function() -> Callable[..., Any]:
+    return _round_half_away
 
-    array: Any = types.Array
-    signature = array(types.float32, 1, "C", readonly=True), array(types.int32, 1, "C")
-    return load_or_compile(_round_half_away, "round_half_away", signature, "the rounding of signals")
+
+ROUNDING = Code("round_half_away", _function, ("rounding.py",), "the rounding of signals", 2)

@@ -14,16 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 
 FLOAT_TYPE = ir.FloatType()
 INT8_TYPE, INT32_TYPE, INT64_TYPE = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-
-
-def host_lanes() -> int:
-    """Lanes of a vector on this CPU: 16 with AVX-512, else 8 (two registers where a register holds four)."""
-    return 16 if llvm.get_host_cpu_features().get("avx512f") else 8
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ from pipeline.watching.run_events import OnEvent
 from pipeline.watching.run_reporter import described, told_to_scheduler, with_reporter
 from pipeline.watching.run_telling import RunTelling
 from pipeline.workers.cluster_watch import ClusterWatch, Patience, despite_deaths
+from pipeline.workers.compiling_news import CompilingNews
 from pipeline.workers.deaths import DeathsByTask
 from pipeline.workers.versions import require_photonflow
 from pipeline.workers.worker_backends import backend_of_workers, gpus_of_workers
@@ -99,6 +100,8 @@ def execute(
     began = time.perf_counter() if began is None else began
     run_id = uuid.uuid4().hex[:8]
     telling = RunTelling(prepared, run_id, on_event)
+    # Where nobody is told of steps, a first run would seem to hang.
+    on_compiling = telling.step(on_step or logger.warning)
     on_step, on_notice = telling.step(on_step), telling.notice(on_notice)
     batch_bytes = min(prepared.options.batch_size, prepared.plan.n_frames) * prepared.archive.frame_nbytes
     watch = ClusterWatch(client, run_id, patience, should_stop, on_notice, batch_bytes)
@@ -110,7 +113,7 @@ def execute(
             # Tasks of a run that shares its cluster with others are told apart on the dashboard and in its metrics.
             as_one = span("photonflow", f"{Path(prepared.out).name} {run_id}")
             with writing(prepared.out), end_noted(prepared.out, run_id, begun.is_set), as_one:
-                run = _Run(run_id, client, watch, on_step, on_progress, on_notice, began, telling)
+                run = _Run(run_id, client, watch, on_step, on_progress, on_notice, on_compiling, began, telling)
                 telling.result = run.execute(prepared, begun)
                 return telling.result
         except (BatchError, OutputError, ClusterUnavailableError) as error:
@@ -126,6 +129,7 @@ class _Run:
         client: The cluster.
         watch: Notices when it is lost, and when the run should stop.
         on_step, on_progress, on_notice: As :func:`execute` takes them.
+        on_compiling: Told what workers compile before their first batch.
         began: ``time.perf_counter()`` when the user's wait began.
         telling: Told of each batch.
     """
@@ -136,6 +140,7 @@ class _Run:
     on_step: Callable[[str], None]
     on_progress: Callable[[RunProgress], None] | None
     on_notice: Callable[[str], object]
+    on_compiling: Callable[[str], object]
     began: float
     telling: OnEvent
 
@@ -151,7 +156,7 @@ class _Run:
         if prepared.options.resume and run_of_dataset(prepared.out) is not None:
             prepared = replace(prepared, layout=read_layout(prepared.out))
         setup = _setup(prepared, trained.pedestal, self.id)
-        with _plugin_on_workers(setup, self.client, self.on_step, self.watch) as exits:
+        with _plugin_on_workers(setup, self.client, self.on_step, self.on_compiling, self.watch) as exits:
             beginning = self._begin(prepared, trained)
             if beginning.is_complete:
                 return already_complete(prepared, self.watch.n_threads, time.perf_counter() - self.began)
@@ -265,10 +270,16 @@ def _setup(prepared: PreparedRun, pedestal: Pedestal, run_id: str) -> RunSetup:
 
 @contextmanager
 def _plugin_on_workers(
-    setup: RunSetup, client: Client, on_step: Callable[[str], None], watch: ClusterWatch
+    setup: RunSetup,
+    client: Client,
+    on_step: Callable[[str], None],
+    on_compiling: Callable[[str], object],
+    watch: ClusterWatch,
 ) -> Iterator[WorkerExits]:
     on_step("preparing the workers")
-    exits = WorkerExits(client, setup.run_id)
+    exits, compiling = WorkerExits(client, setup.run_id), CompilingNews(client, setup.run_id, on_compiling)
+    # First: what the workers tell while they are prepared is not kept for who listens later.
+    watch.answer(compiling.listen, "listen to its workers")
     watch.answer(lambda: despite_deaths(exits.listen), "listen to its workers")
     watch.answer(
         lambda: despite_deaths(lambda: client.register_plugin(RunPlugin(setup))),
@@ -280,3 +291,4 @@ def _plugin_on_workers(
     finally:
         watch.let_go(lambda: client.unregister_worker_plugin(plugin_name(setup.run_id)))
         watch.let_go(exits.stop)
+        watch.let_go(compiling.stop)

@@ -23,7 +23,7 @@ from benchmarks.race.report import as_json
 from benchmarks.race.start import Start, measure_start
 from benchmarks.race.subjects import MOENCH, SEED, simulated
 from benchmarks.race.whole_run import whole_run
-from finder.simd import host_lanes
+from finder.processor import host_lanes
 from pipeline.ceilings.machine import machine
 
 PARTS = ("peer", "plain", "rates", "shapes", "ladder", "run", "start")

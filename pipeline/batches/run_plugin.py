@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from pipeline.errors import ClusterUnavailableError
 from pipeline.faults import writing
 from pipeline.watching.gpu_memory import GPU_METRIC, GpuMemory
 from pipeline.watching.worker_metrics import worker_metrics
+from pipeline.workers.compiling_news import compiling_reported
 from pipeline.workers.gpu_workers import decode_threads
 
 if TYPE_CHECKING:
@@ -72,14 +74,25 @@ class RunPlugin(WorkerPlugin):
     """
 
     ahead: ReadAhead | None = None
+    _gpu_memory: GpuMemory | None = None
 
     def __init__(self, setup: RunSetup) -> None:
         self.run = setup
         self.name = plugin_name(setup.run_id)
         self.version = metadata.version("photonflow")
 
-    def setup(self, worker: Worker) -> None:
+    async def setup(self, worker: Worker) -> None:
         """Open the archive and make the finder."""
+        # In a thread: compiling takes seconds, in which the worker goes on answering, and tells what it does.
+        await asyncio.to_thread(self._prepare, worker)
+        if self._gpu_memory is not None:
+            worker.metrics[f"{GPU_METRIC}{self.run.run_id}"] = self._gpu_memory
+
+    def _prepare(self, worker: Worker) -> None:
+        with compiling_reported(worker, self.run.run_id):
+            self._open(worker)
+
+    def _open(self, worker: Worker) -> None:
         self.archive: FrameArchive = self.run.archive.open()
         self.finder = self._opened_finder(worker)
         self.writer = ClusterWriter(self.run.dataset, self.run.layout, self.run.run_id)
@@ -116,7 +129,7 @@ class RunPlugin(WorkerPlugin):
         settings = GpuSettings(n_streams=int(worker.state.nthreads))
         finder = CudaFinder(run.parameters, shape, run.pixel_mask, settings=settings, counts=run.products)
         self.ahead = ReadAhead(self.archive, finder, decode_threads(worker))
-        worker.metrics[f"{GPU_METRIC}{self.run.run_id}"] = GpuMemory(finder.device)
+        self._gpu_memory = GpuMemory(finder.device)
         return finder
 
     def counter(self) -> ProductCounter:

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 
 from finder.kernel_instructions import emitted
-from finder.simd import host_lanes
+from finder.processor import host_lanes
 from finder.stored_code import stored_njit
 from pipeline.ceilings.crew import Done
 

@@ -23,22 +23,20 @@ TARGETS = {
     "cortex-a72": ("aarch64-unknown-linux-gnu", "fmul", ".4s"),
     "neoverse-v1": ("aarch64-unknown-linux-gnu", "fmul", ".4s"),
 }
-# The finder for 3×3 with running noise in LLVM's own language, without Numba's reference counts, which are the host's;
-# then what LLVM writes for a processor. In a process of its own, for LLVM ends a process that asks for too much.
+# The finder for 3×3 with running noise in LLVM's own language; then what LLVM writes for a processor. In a process of
+# its own, for LLVM ends a process that asks for too much.
 EMIT = """
 import json, re, sys
 import llvmlite.binding as llvm
 import numpy as np
-from numba import njit
-from finder import FinderParameters, Pedestal, kernel_cache, open_finder
+from finder import FinderParameters, Pedestal, compiled_code, open_finder
+from finder.code_compilation import optimized
 from finder.kernel import find_clusters
-from finder.stored_code import OPTIONS
 
 pedestal = Pedestal.from_mean_and_noise(np.full((9, 40), 50.0), np.full((9, 40), 2.0))
 open_finder("cpu", FinderParameters(), (9, 40)).find(np.full((1, 9, 40), 50, np.uint16), pedestal)
-dispatcher = njit(**OPTIONS, _nrt=False)(find_clusters)
-dispatcher.compile(max(kernel_cache._compiled, key=len))
-(ir,) = dispatcher.inspect_llvm().values()
+(signature,) = [signature for name, signature in compiled_code._compiled if name.startswith("find_clusters")]
+ir, _ = optimized(find_clusters, signature)
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 codes = {}
