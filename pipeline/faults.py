@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from cluster_store import DatasetError, FrameStatus
 from frame_archive import ArchiveError
+from object_stores import StoreFaultError
 from pipeline.errors import OutputError
 
 _NO_FILES_LEFT = "allow more open files (ulimit -n) or use fewer workers"
@@ -38,6 +39,8 @@ def writing(place: str) -> Iterator[None]:
     """
     try:
         yield
+    except StoreFaultError as error:
+        raise OutputError(f"{place} can't be written: {error.strerror}") from error
     except OSError as error:
         # Without a number it is not the system's, and a sentence already; a cluster's connections are no disk's.
         if error.errno is None or isinstance(error, ConnectionError | TimeoutError):
@@ -50,13 +53,16 @@ def reading_frames() -> Iterator[None]:
     """Read frames of an archive.
 
     Raises:
-        OutputError: The machine has run out of something, so that no file can be read.
+        OutputError: The machine has run out of something, so that no file can be read; or the object store that the
+            frames are on can't be reached, refuses or fails: no fault of this batch's.
     """
     try:
         yield
     except ArchiveError as error:
         cause: BaseException | None = error
         while cause is not None:
+            if isinstance(cause, StoreFaultError):
+                raise OutputError(str(error)) from error
             if isinstance(cause, OSError) and cause.errno in _EXHAUSTED:
                 raise OutputError(f"{error}; {REMEDIES[cause.errno]}") from error
             cause = cause.__cause__ or cause.__context__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import tempfile
+import uuid
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,11 +17,13 @@ from cluster_store import DatasetLayout, dataset_status, require_replaceable
 from finder import FinderParameters, Pedestal, chosen_backend
 from finder.dark_clip import checked_clip
 from finder.products import ProductCounter, ProductOptions
-from frame_archive import ArchiveAddress, FrameArchive, local_path
+from frame_archive import ArchiveAddress, FrameArchive, location_of
 from guarded_zarr import enclosing_store
+from object_stores import ObjectAddress, Objects, answer, is_url
 from pipeline.batches.chain_start import ChainOptions
 from pipeline.batches.plan import BatchPlan
 from pipeline.inputs.detector_gain import gain_bits_of_run
+from pipeline.inputs.locations import relation
 from pipeline.inputs.pedestal_source import DarkFrames, PedestalSource, find_pedestal
 from pipeline.inputs.pixel_masks import combined_mask
 from pipeline.output.ownership import being_written, living_writer, require_lock_place
@@ -39,8 +42,8 @@ class RunOptions:
     """What a user asks of a run; the command line's options and the arguments of :func:`pipeline.process`.
 
     Args:
-        archive: Path of the frame archive.
-        out: Path of the dataset; None puts it beside the archive, ``x.zarr`` giving ``x.clusters.zarr``.
+        archive: Path or address of the frame archive.
+        out: Path or address of the dataset; None puts it beside the archive, ``x.zarr`` giving ``x.clusters.zarr``.
         parameters: What the finder is told.
         backend: Which finder: ``auto``, ``cpu``, ``cuda`` or ``reference``.
         batch_size: Frames of a batch. Each starts from the trained pedestal, so the batch size is part of the result.
@@ -147,8 +150,8 @@ def prepare(options: RunOptions) -> PreparedRun:
     _check_chains(options)
     if options.batch_size < 1:
         raise ValueError(f"a batch of {options.batch_size} frames was asked for: the batch size is at least 1")
-    given = _absolute(options.archive)
-    place = str(enclosing_store(Path(given)) or given)  # An array of a dataset has the looks of frames.
+    given = location_of(options.archive)
+    place = enclosing_store(given) or given  # An array of a dataset has the looks of frames.
     if dataset_status(place) in ("running", "complete"):
         raise ValueError(
             f"{place} is a cluster dataset already: `photonflow inspect` says what is in it; give `process` "
@@ -157,7 +160,7 @@ def prepare(options: RunOptions) -> PreparedRun:
     if not options.clusters and not options.products.names:
         raise ValueError("--no-clusters leaves nothing of the clusters: say what to count with --products")
     ProductCounter(options.products, (1, 1), options.parameters.cluster_size)  # refuses windows that have no eta
-    archive = ArchiveAddress(_absolute(options.archive), options.frames_path, options.missing_chunks).open()
+    archive = ArchiveAddress(given, options.frames_path, options.missing_chunks).open()
     options = _with_gain_bits(options, archive)
     pixel_mask = combined_mask(options.mask, archive)
     backend = chosen_backend(options.backend)
@@ -215,14 +218,16 @@ def _check_chains(options: RunOptions) -> None:
         raise ValueError("--warmup moves the pedestal and --tracking off keeps it: give one of them")
 
 
-def _absolute(path: str) -> str:
-    return str(Path(local_path(path)).absolute())
-
-
 def default_output(archive: str) -> str:
-    """Where the dataset of an archive goes when nothing else is said: ``x.zarr`` gives ``x.clusters.zarr``."""
-    path = Path(archive)
-    return str(path.with_name(path.name.removesuffix(".zarr") + ".clusters.zarr"))
+    """Where the dataset of an archive goes when nothing else is said: ``x.zarr`` gives ``x.clusters.zarr``.
+
+    Raises:
+        ValueError: The archive is on a web server, where nothing can be written.
+    """
+    if is_url(archive) and ObjectAddress.parse(archive).is_web:
+        raise ValueError(f"{archive} is on a web server, beside which nothing can be written: give --out a place")
+    folder, slash, name = archive.rpartition("/")
+    return folder + slash + name.removesuffix(".zarr") + ".clusters.zarr"
 
 
 def _frame_range(options: RunOptions, archive: FrameArchive, pedestal: PedestalSource) -> tuple[int, int]:
@@ -247,28 +252,28 @@ def _frame_range(options: RunOptions, archive: FrameArchive, pedestal: PedestalS
 def _output(options: RunOptions, archive: FrameArchive) -> str:
     if options.out == "":
         raise ValueError("--out is empty: give the place of the dataset, or leave the option out")
-    out = Path(_absolute(options.out or default_output(archive.address.path)))
-    place = out.resolve()
+    out = location_of(options.out or default_output(archive.address.path))
+    _require_writable_kind(out)
     sources = {"archive": archive.address.path, "pedestal": options.pedestal, "mask": options.mask}
     for name, path in sources.items():
-        if not isinstance(path, str) or not Path(path).exists():
+        if not isinstance(path, str) or not (is_url(path) or Path(path).exists()):
             continue
-        source = Path(path).resolve()
-        if place == source:
+        lies = relation(out, path)
+        if lies == "same":
             raise ValueError(f"the output {out} is the {name} itself: give --out another place")
-        if source in place.parents:
+        if lies == "inside":
             raise ValueError(f"the output {out} lies inside the {name} {path}: give --out another place")
-        if place in source.parents:
+        if lies == "around":
             raise ValueError(f"the {name} {path} lies inside the output {out}: give --out another place")
     if (store := enclosing_store(out)) is not None:
         raise ValueError(f"the output {out} lies inside the Zarr store {store}: give --out another place")
-    status = dataset_status(str(out))
+    status = dataset_status(out)
     if status == "foreign":
         raise FileExistsError(
             f"{out} exists and is not a dataset of photonflow's, so it is left alone: give --out another place"
         )
-    if (writer := living_writer(str(out))) is not None:
-        raise being_written(str(out), writer)
+    if (writer := living_writer(out)) is not None:
+        raise being_written(out, writer)
     if status != "absent" and not options.overwrite and not options.resume:
         unfinished = " (of a run that did not finish)" if status == "running" else ""
         go_on = "--resume to go on with it, " if status == "running" else ""
@@ -276,16 +281,31 @@ def _output(options: RunOptions, archive: FrameArchive) -> str:
             f"{out} exists{unfinished}: give {go_on}--overwrite to replace it, or --out another place"
         )
     if not options.resume:
-        require_replaceable(str(out))
-    require_lock_place(str(out))
-    require_journal_place(str(out))
+        require_replaceable(out)
+    require_lock_place(out)
+    require_journal_place(out)
     _require_writable(out)
-    return str(out)
+    return out
 
 
-def _require_writable(out: Path) -> None:
+def _require_writable_kind(out: str) -> None:
+    if not is_url(out):
+        return
+    address = ObjectAddress.parse(out)
+    Objects(address).require_writable()
+    if not address.key:
+        raise ValueError(f"the output {out} is a whole bucket, and files lie beside it: give {out}/x.clusters.zarr")
+
+
+def _require_writable(out: str) -> None:
     """Try to write where the output will be, for permissions alone don't tell (a read-only mount, a quota)."""
-    parent = next(parent for parent in out.parents if parent.exists())
+    if is_url(out):
+        probe = Objects.at(f"{out}.probe")
+        name = uuid.uuid4().hex
+        answer(probe.put(name, b""))
+        answer(probe.delete(name))
+        return
+    parent = next(parent for parent in Path(out).parents if parent.exists())
     try:
         if not parent.is_dir():
             raise NotADirectoryError(20, os.strerror(20), str(parent))

@@ -41,7 +41,7 @@ from pipeline.output.summary import (
 from pipeline.preparation import BLOCK_BYTES, PreparedRun, chain_options
 from pipeline.resuming.advice import what_is_left
 from pipeline.resuming.beginning import Beginning, begin_again, begin_anew, begin_where_skipped, run_of_dataset
-from pipeline.resuming.journal import journal_folder
+from pipeline.resuming.journal import journal_place
 from pipeline.resuming.made_from import made_from
 from pipeline.resuming.verification import FrameComparison
 from pipeline.watching.run_events import OnEvent
@@ -264,7 +264,7 @@ def _setup(prepared: PreparedRun, pedestal: Pedestal, run_id: str) -> RunSetup:
         chains=chain_options(prepared),
         products=options.products,
         verify=options.verify,
-        chain_folder=str(journal_folder(prepared.out)) if options.tracking == "chain" else None,
+        chain_folder=journal_place(prepared.out) if options.tracking == "chain" else None,
     )
 
 

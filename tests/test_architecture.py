@@ -13,15 +13,18 @@ STORES = {"numpy", "zarr", "xarray", "numcodecs", "google_crc32c"}
 MAY_IMPORT = {
     "finder": {"numpy", "numba", "llvmlite"},
     "gpu": {"finder", "numpy", "cupy", "cupy_backends"},
-    "io/guarded_zarr": STORES,
-    "io/frame_archive": STORES | {"finder", "numba", "guarded_zarr"},
-    "io/cluster_store": STORES | {"finder", "guarded_zarr", "pyarrow", "h5py"},
+    # obstore is imported where an address of an object store is asked for.
+    "io/object_stores": {"zarr", "obstore"},
+    "io/guarded_zarr": STORES | {"object_stores"},
+    "io/frame_archive": STORES | {"finder", "numba", "guarded_zarr", "object_stores"},
+    "io/cluster_store": STORES | {"finder", "guarded_zarr", "object_stores", "pyarrow", "h5py"},
     # The libraries of the formats are imported where one of their files is read.
     "io/frame_formats": STORES | {"frame_archive", "guarded_zarr"},
     "roofline": {"numpy"},
     "analysis": {"finder", "numpy", "numba", "scipy", "xarray"},
     "pipeline": STORES
     | {"finder", "frame_archive", "frame_formats", "cluster_store", "guarded_zarr", "roofline", "analysis", "gpu"}
+    | {"object_stores"}
     | {"dask", "distributed", "llvmlite", "numba", "psutil", "xxhash", "yaml"}
     # Imported where workers are started with one of them.
     | {"asyncssh", "dask_jobqueue", "dask_kubernetes", "kr8s"}
@@ -38,6 +41,7 @@ MAY_IMPORT = {
         "analysis",
         "pipeline",
         "guarded_zarr",
+        "object_stores",
         "benchmarks",
     }
     | {"click", "dask", "distributed", "matplotlib", "pptx", "psutil", "rich", "yaml"},

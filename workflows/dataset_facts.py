@@ -22,7 +22,7 @@ from cluster_store import (
     read_table,
 )
 from workflows.checksums import checksum_facts
-from workflows.facts import Fact, Page, Section, human_bytes, missing_fact, sizes, times
+from workflows.facts import Fact, Page, Section, human_bytes, missing_fact, opening_line, sizes, times
 
 PARAMETERS = (
     "n_sigma",
@@ -92,10 +92,7 @@ def dataset_page(path: str) -> Page:
     others = [Fact(name, value) for name, value in attrs.items() if name not in known]
     if others:
         sections.append(Section("other attributes", others, as_named=True))
-    opening = f"clusters = xr.open_zarr({path!r})"
-    if not layout.cluster_list:
-        opening = f"products = xr.open_zarr({path!r}, group='products')"
-    return Page("cluster dataset", path, sections, f"import xarray as xr; {opening}")
+    return Page("cluster dataset", path, sections, opening_line(path, layout.cluster_list))
 
 
 def _runs(attrs: dict[str, Any]) -> list[Section]:

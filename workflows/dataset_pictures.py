@@ -10,6 +10,7 @@ import xarray as xr
 
 import analysis
 from analysis.peaks import fit_peak_on_shelf
+from cluster_store import read_table
 from workflows.pedestal_pictures import pedestal_over_run
 from workflows.pictures import new_figure, picture_path, pixel_map, save, whole_ticks
 
@@ -55,13 +56,10 @@ def counted(clusters: xr.Dataset, products: xr.Dataset | None) -> tuple[xr.DataA
 
 
 def _pedestal(path: str, window: tuple[int, int]) -> Figure | None:
-    try:
-        table, batches = (xr.open_zarr(path, group=name) for name in ("pedestal", "batches"))
-    except (FileNotFoundError, KeyError):
+    table, batches = (read_table(path, name) for name in ("pedestal", "batches"))
+    if table is None or batches is None or "first_frame" not in batches:
         return None
-    if "first_frame" not in batches:
-        return None
-    return pedestal_over_run(table.load(), batches["first_frame"].to_numpy(), window)
+    return pedestal_over_run(table, batches["first_frame"].to_numpy(), window)
 
 
 def n_clusters(clusters: xr.Dataset) -> int:

@@ -12,6 +12,7 @@ import click
 
 from cluster_store.formats import FORMATS, ClustLayout, Exported, export_clusters, import_clusters
 from cluster_store.formats.clust_layout import DTYPES
+from cluster_store.formats.places import local_place
 from pipeline.output import provenance
 from pipeline.output.ownership import living_writer
 from workflows.command_line import configure_logging, run
@@ -79,6 +80,7 @@ def command(source: str, to: str, verbose: int, **options: Any) -> None:
 
 
 def _require_fitting(to: str, reads_clust: bool, options: dict[str, Any]) -> None:
+    local_place(to)
     if reads_clust:
         if Path(to).suffix.lower() != ".zarr":
             raise ValueError(f"a .clust file becomes a dataset first: give --to a name that ends with .zarr, not {to}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from object_stores import is_url
 from workflows.printable import printable
 from workflows.terminal import facts_table, print_table, stdout_console
 
@@ -79,6 +80,17 @@ def sizes(stored: int, raw: int) -> tuple[Fact, Fact, Fact]:
         Fact("bytes_decoded", raw, human_bytes(raw)),
         Fact("ratio", ratio, "–" if ratio is None else f"{ratio:.2f}"),
     )
+
+
+def opening_line(dataset: str, clusters_listed: bool) -> str:
+    """The line of Python that opens a dataset, or what was counted where it has no list of clusters."""
+    if is_url(dataset):
+        if clusters_listed:
+            return f"from cluster_store import open_clusters; clusters = open_clusters({dataset!r})"
+        return f"from cluster_store import read_table; products = read_table({dataset!r}, 'products')"
+    if clusters_listed:
+        return f"import xarray as xr; clusters = xr.open_zarr({dataset!r})"
+    return f"import xarray as xr; products = xr.open_zarr({dataset!r}, group='products')"
 
 
 def bytes_on_disk(place: Path) -> int:

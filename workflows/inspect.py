@@ -10,7 +10,7 @@ import click
 
 from cluster_store import dataset_status, open_dataset, read_table
 from finder.bad_pixels import BadPixelThresholds
-from frame_archive import ArchiveError, FrameArchive
+from frame_archive import ArchiveError, FrameArchive, location_of
 from workflows.archive_facts import archive_page
 from workflows.bad_pixel_mask import (
     bad_pixels_section,
@@ -132,7 +132,7 @@ def _inspect(
             raise ValueError(f"{path} is a cluster dataset, and --noise looks at darks: give an archive of frames")
         if mask is not None:
             raise ValueError(f"{path} is a cluster dataset, and --bad-pixels looks at darks: give an archive of frames")
-        location = str(Path(path).absolute())
+        location = location_of(path)
         page = dataset_page(location)
         if folder is not None:
             from workflows.dataset_pictures import draw_dataset

@@ -11,6 +11,7 @@ import click
 from cluster_store import DatasetLayout
 from finder import FinderParameters
 from frame_archive import ArchiveAddress
+from object_stores import is_url
 from pipeline.arithmetic_rates import arithmetic_rates
 from pipeline.ceilings import Subject, keep_ceilings
 from pipeline.ceilings.machine import cores
@@ -147,6 +148,12 @@ def measure(
 
 
 def _subject(path: str, out: str | None, cluster_size: tuple[int, int], signal_dtype: str) -> Subject:
+    for place in (path, out):
+        if place is not None and is_url(place):
+            raise ValueError(
+                f"{place} is on an object store, and what its network gives changes from one minute to the next: "
+                "measure with a local archive"
+            )
     archive = ArchiveAddress(path).open()
     parameters = FinderParameters(cluster_size=cluster_size)
     layout = DatasetLayout(

@@ -11,6 +11,7 @@ from rich.table import Table
 from pipeline import RunResult
 from pipeline.batches.reports import BatchCount
 from roofline import ThroughputSummary
+from workflows.facts import opening_line
 from workflows.printable import printable
 from workflows.stage_table import number, stage_table, time_table
 from workflows.terminal import print_table, stdout_console
@@ -68,10 +69,7 @@ def as_json(result: RunResult) -> dict[str, Any]:
 
 def _print_how_to_open(console: Console, result: RunResult) -> None:
     console.print(printable(f"dataset   {result.out}"), markup=False)
-    opening = f"clusters = xr.open_zarr({result.out!r})"
-    if not result.clusters_listed:
-        opening = f"products = xr.open_zarr({result.out!r}, group='products')"
-    console.print(printable(f"open it   import xarray as xr; {opening}"), markup=False)
+    console.print(printable(f"open it   {opening_line(result.out, result.clusters_listed)}"), markup=False)
 
 
 def _print_skipped(console: Console, skipped: Sequence[BatchCount], again: str) -> None:

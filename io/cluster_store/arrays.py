@@ -13,6 +13,9 @@ from zarr.core.array_spec import ArrayConfigParams
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV3Metadata
 
+from guarded_zarr import writable_store
+from object_stores import ObjectAddress, is_url
+
 StorePath = str | PathLike[str]
 
 # Zarr leaves out a chunk that holds nothing but the fill value unless it is told otherwise, and then a chunk that was
@@ -21,9 +24,13 @@ WRITE_EVERY_CHUNK: ArrayConfigParams = {"write_empty_chunks": True}
 
 
 def location_of(path: StorePath) -> str:
-    """The address of a store as a string: a URL as it is, a local path made absolute."""
+    """The address of a store as a string: that of an object store as it is, a local path made absolute.
+
+    Raises:
+        AddressError: It is an address of nothing that is known here.
+    """
     text = str(path)
-    return text if "://" in text else str(Path(text).absolute())
+    return str(ObjectAddress.parse(text)) if is_url(text) else str(Path(text).absolute())
 
 
 def compressors_for(dtype: np.dtype[Any]) -> tuple[BytesBytesCodec, ...]:
@@ -69,7 +76,7 @@ def open_for_chunks(location: str, name: str, n_rows: int | None = None) -> zarr
     The length on disk stays what it is: only the end of the run sets it, once, so that writers need not agree on it
     and an array never shrinks.
     """
-    array = zarr.open_array(location, path=name, mode="r+", zarr_format=3)
+    array = zarr.open_array(writable_store(location), path=name, mode="r+", zarr_format=3)
     metadata = array.metadata
     assert isinstance(metadata, ArrayV3Metadata)
     if n_rows is not None:

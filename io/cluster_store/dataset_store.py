@@ -1,17 +1,26 @@
 """The store of a dataset that is read: what is missing or damaged in it is an error that names the file."""
 
+import asyncio
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import google_crc32c
 import numpy as np
 from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import WrapperStore
 
 from cluster_store.errors import DatasetError
-from guarded_zarr import METADATA_NAMES, GuardedStore, GuardError, blosc_sizes, largest_stored, require_blosc_length
+from guarded_zarr import (
+    METADATA_NAMES,
+    GuardedObjectStore,
+    GuardedStore,
+    GuardError,
+    blosc_sizes,
+    largest_stored,
+    require_blosc_length,
+)
 
 _CRC_BYTES = 4
 
@@ -50,21 +59,30 @@ class ChunkForm:
             require_blosc_length(body, length)
 
 
-class DatasetStore(GuardedStore):
-    """A dataset's folder, for reading; Zarr itself reads a chunk that is not there as zeros.
+class DatasetStore(WrapperStore[GuardedStore | GuardedObjectStore]):
+    """A dataset's store, for reading; Zarr itself reads a chunk that is not there as zeros.
 
     Args:
-        root: the dataset.
+        store: the dataset's; see :func:`cluster_store.run_identity.open_store`.
+        location: where it is, for people.
         forms: of the arrays that are known, by name.
     """
 
-    def __init__(self, root: Path | str, *, read_only: bool = True, forms: Mapping[str, ChunkForm] | None = None):
-        super().__init__(root)
+    def __init__(
+        self, store: GuardedStore | GuardedObjectStore, location: str, forms: Mapping[str, ChunkForm] | None = None
+    ) -> None:
+        super().__init__(store)
+        self.location = location
         self.forms = dict(forms or {})
 
-    def with_read_only(self, read_only: bool = True) -> "DatasetStore":
-        """Return this store: it is for reading, whatever is asked."""
-        return type(self)(self.root, forms=self.forms)
+    def __str__(self) -> str:
+        return self.location
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
+
+    def _with_store(self, store: GuardedStore | GuardedObjectStore) -> "DatasetStore":
+        return type(self)(store, self.location, self.forms)
 
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -75,25 +93,29 @@ class DatasetStore(GuardedStore):
             DatasetError: a chunk is missing or damaged, or is not read.
             OSError: it cannot be read.
         """
+        place = f"{self.location}/{key}"
         try:
-            content = await super().get(key, prototype, byte_range)
+            content = await self._store.get(key, prototype, byte_range)
         except GuardError as error:
-            raise DatasetError(f"{self.root}/{key} is not read: {error}.") from error
+            raise DatasetError(f"{place} is not read: {error}.") from error
         if content is None:
             if key.rpartition("/")[2] in METADATA_NAMES:
                 return None
             raise DatasetError(
-                f"{self.root} lacks the chunk {key}; copy the dataset again, or make it anew with `process`."
+                f"{self.location} lacks the chunk {key}; copy the dataset again, or make it anew with `process`."
             )
         form = self.forms.get(key.partition("/")[0])
         if form is not None and byte_range is None and key.rpartition("/")[2] not in METADATA_NAMES:
-            self._check(key, form, content.to_bytes())
+            try:
+                form.require(content.to_bytes())
+            except GuardError as error:
+                raise DatasetError(
+                    f"{place} is damaged ({error}); copy the dataset again, or make it anew with `process`."
+                ) from error
         return content
 
-    def _check(self, key: str, form: ChunkForm, stored: bytes) -> None:
-        try:
-            form.require(stored)
-        except GuardError as error:
-            raise DatasetError(
-                f"{self.root}/{key} is damaged ({error}); copy the dataset again, or make it anew with `process`."
-            ) from error
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        """Return the bytes of several ranges; raises as `get`."""
+        return await asyncio.gather(*(self.get(key, prototype, byte_range) for key, byte_range in key_ranges))

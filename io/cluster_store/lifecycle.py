@@ -19,7 +19,7 @@ from cluster_store.replacing import require_replaceable
 from cluster_store.run_identity import ROOT_KEY, RunIdentity
 from cluster_store.schema import Variable, cluster_variables, frame_variables, window_offsets
 from cluster_store.status import dataset_status, read_layout
-from guarded_zarr import unsaid
+from guarded_zarr import unsaid, writable_store
 
 _CHUNKS_SUMMED_AT_ONCE = 256
 
@@ -89,7 +89,7 @@ def finish_dataset(
     if read_layout(location) != layout:
         raise DatasetError(f"{location} was laid out for another run; finish it with the layout it was created with.")
     with reading(location):
-        group = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+        group = zarr.open_group(writable_store(location), mode="r+", zarr_format=3, use_consolidated=False)
         arrays = [_array(group, variable.name) for variable in (*cluster_variables(layout), *frame_variables())]
     lengths = [n_clusters] * len(cluster_variables(layout)) + [layout.n_frames] * len(frame_variables())
     missing = [key for array, n in zip(arrays, lengths, strict=True) for key in _missing_chunks(array, n)]
@@ -114,7 +114,9 @@ def finish_dataset(
     consolidate(location)
     run.require()
     # Last, and in one write: whoever sees `complete` also sees everything else.
-    zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=True).attrs.update({"status": "complete"})
+    zarr.open_group(writable_store(location), mode="r+", zarr_format=3, use_consolidated=True).attrs.update(
+        {"status": "complete"}
+    )
 
 
 def _take_place(location: str, attrs: dict[str, Any], *, occupied: bool) -> zarr.Group:
@@ -124,8 +126,8 @@ def _take_place(location: str, attrs: dict[str, Any], *, occupied: bool) -> zarr
     a run that still writes the earlier dataset finds another `run_id` before its chunks could land among the new ones.
     """
     if not occupied:
-        return zarr.create_group(location, attributes=attrs, zarr_format=3)
-    group = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+        return zarr.create_group(writable_store(location), attributes=attrs, zarr_format=3)
+    group = zarr.open_group(writable_store(location), mode="r+", zarr_format=3, use_consolidated=False)
     group.attrs.put(attrs)
     store = group.store_path.store
 
@@ -144,7 +146,7 @@ def consolidate(location: str) -> None:
     """Gather the metadata of all arrays and groups in the root, so that opening takes one read."""
     # Said of every v3 store: that consolidated metadata is not in the specification yet.
     with unsaid(ZarrUserWarning):
-        zarr.consolidate_metadata(location, zarr_format=3)
+        zarr.consolidate_metadata(writable_store(location), zarr_format=3)
 
 
 def _create(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cluster_store.arrays import StorePath
 from cluster_store.damage import reading
 from cluster_store.dataset_store import DatasetStore
+from cluster_store.run_identity import open_store
 from cluster_store.soundness import require_sound
 from cluster_store.status import require_cluster_list, require_complete
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 def open_clusters(path: StorePath) -> xr.Dataset:
     """Open a cluster dataset lazily: the same as `xr.open_zarr(path)`, but only once its run is complete.
+
+    On an object store (`s3://…`) too, with what the environment says of keys.
 
     A chunk that is missing or damaged raises a `DatasetError` that names its file, whenever it is read; `xr.open_zarr`
     takes a missing one for zeros, as Zarr does.
@@ -41,13 +44,9 @@ def open_dataset(path: StorePath) -> xr.Dataset:
     import xarray as xr  # late: it takes most of a second, and a run that writes a dataset does not open it
 
     location = require_complete(path)
-    if "://" in location:
-        with reading(location):
-            clusters: xr.Dataset = xr.open_zarr(location)
-        return clusters
-    store = DatasetStore(location, forms=require_sound(location))
+    store = DatasetStore(open_store(location), location, require_sound(location))
     with reading(location):
-        clusters = xr.open_zarr(store)
+        clusters: xr.Dataset = xr.open_zarr(store)
     # As if it had been opened by its path.
     clusters.encoding["source"] = location
     return clusters

@@ -10,13 +10,14 @@ from zarr.core.metadata import ArrayV3Metadata
 from zarr.core.sync import sync
 
 from cluster_store.arrays import StorePath, location_of
-from cluster_store.chunks import stored_keys
+from cluster_store.chunks import stored_keys, stored_sizes
 from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
-from cluster_store.run_identity import RunIdentity
+from cluster_store.run_identity import RunIdentity, open_store
 from cluster_store.schema import cluster_variables, frame_variables
 from cluster_store.status import read_layout
+from guarded_zarr import writable_store
 
 Array = zarr.Array[ArrayV3Metadata]
 
@@ -45,7 +46,7 @@ def stored_chunks(path: StorePath) -> StoredChunks:
     location = location_of(path)
     layout = read_layout(location)
     with reading(location):
-        group = zarr.open_group(location, mode="r", zarr_format=3, use_consolidated=False)
+        group = zarr.open_group(open_store(location), mode="r", zarr_format=3, use_consolidated=False)
         rows = [_sizes(_array(group, variable.name)) for variable in cluster_variables(layout)]
         frames = [_sizes(_array(group, variable.name)) for variable in frame_variables()]
     return StoredChunks(_in_all(rows), _in_all(frames))
@@ -69,7 +70,7 @@ def reopen_dataset(path: StorePath, layout: DatasetLayout, attrs: Mapping[str, A
     if read_layout(location) != layout:
         raise DatasetError(f"{location} was laid out for another run; go on with the layout it was created with.")
     with reading(location):
-        group = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+        group = zarr.open_group(writable_store(location), mode="r+", zarr_format=3, use_consolidated=False)
         # In one write, which also drops the consolidated metadata.
         group.attrs.put({**group.attrs, **attrs, "run_id": run_id, "status": "running"})
         for variable in cluster_variables(layout):
@@ -91,7 +92,7 @@ def remove_rows(path: StorePath, first_chunk: int, *, run_id: str) -> None:
     RunIdentity(location, run_id).require()
     layout = read_layout(location)
     with reading(location):
-        group = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+        group = zarr.open_group(writable_store(location), mode="r+", zarr_format=3, use_consolidated=False)
         for variable in cluster_variables(layout):
             array = _array(group, variable.name)
             for key in stored_keys(array):
@@ -107,13 +108,8 @@ async def _write_metadata(array: Array, metadata: ArrayV3Metadata) -> None:
 
 def _sizes(array: Array) -> dict[int, int]:
     """Positions and bytes of an array's chunks that aren't empty."""
-    store = array.store_path.store
-    found = {position: key for key in stored_keys(array) if (position := _position(array, key)) is not None}
-
-    async def sizes() -> dict[int, int]:
-        return {position: size for position, key in found.items() if (size := await store.getsize(key))}
-
-    return sync(sizes())
+    sizes = stored_sizes(array).items()
+    return {position: size for key, size in sizes if size and (position := _position(array, key)) is not None}
 
 
 def _in_all(arrays: Sequence[Mapping[int, int]]) -> dict[int, int]:

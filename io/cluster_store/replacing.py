@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from zarr.abc.store import Store
-from zarr.core.sync import sync
-
 from cluster_store.arrays import StorePath, location_of
 from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.run_identity import open_store, root_metadata
 from cluster_store.schema import ARRAY_NAMES, GROUPS
 from cluster_store.status import dataset_status
+from guarded_zarr import LocalFolder, ObjectFolder, store_folder
+from object_stores import listed
 
 
 def require_replaceable(path: StorePath) -> None:
@@ -30,9 +29,9 @@ def require_replaceable(path: StorePath) -> None:
     """
     location = location_of(path)
     status = dataset_status(location)
-    place = Path(location)
-    is_link = "://" not in location and place.is_symlink()
-    if status == "absent" and not (is_link and not place.exists()):
+    folder = store_folder(location)
+    is_link = isinstance(folder, LocalFolder) and Path(location).is_symlink()
+    if status == "absent" and not (is_link and not Path(location).exists()):
         return
     if is_link:
         raise DatasetError(
@@ -44,7 +43,7 @@ def require_replaceable(path: StorePath) -> None:
     store = open_store(location)
     with reading(location):
         ours = _ours(root_metadata(store))
-    leaves = _listed(store) if "://" in location else _leaves(location)
+    leaves = _listed(folder) if isinstance(folder, ObjectFolder) else _leaves(location)
     for key, may_be_ours in leaves:
         if not (may_be_ours and ours.fullmatch(key)):
             raise DatasetError(
@@ -83,8 +82,5 @@ def _leaves(folder: str, prefix: str = "") -> Iterator[tuple[str, bool]]:
             yield prefix + entry.name, not entry.is_symlink()
 
 
-def _listed(store: Store) -> Iterator[tuple[str, bool]]:
-    async def listing() -> list[str]:
-        return [key async for key in store.list()]
-
-    return ((key, True) for key in sorted(sync(listing())))
+def _listed(folder: ObjectFolder) -> Iterator[tuple[str, bool]]:
+    return ((key, True) for key, _ in sorted(listed(folder.objects)))

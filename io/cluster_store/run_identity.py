@@ -4,16 +4,14 @@ import errno
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from zarr.abc.store import Store
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage._common import make_store_path
 
 from cluster_store.errors import DatasetError
-from guarded_zarr import GuardedStore, parsed
+from guarded_zarr import GuardedObjectStore, GuardedStore, LocalFolder, guarded_store, parsed, store_folder
 
 ROOT_KEY = "zarr.json"
 
@@ -28,17 +26,16 @@ def root_metadata(store: Store) -> Any:
     return None if content is None else parsed(content.to_bytes())
 
 
-def open_store(location: str) -> Store:
+def open_store(location: str) -> GuardedStore | GuardedObjectStore:
     """The store at `location`, for reading; of a local one, only ordinary files that lie in it.
 
     Raises:
         OSError: There is no such folder.
     """
-    if "://" in location:
-        return sync(make_store_path(location, mode="r")).store
-    if not Path(location).exists():
+    folder = store_folder(location)
+    if isinstance(folder, LocalFolder) and folder.kind() == "absent":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), location)
-    return GuardedStore(location)
+    return guarded_store(folder)
 
 
 @dataclass(frozen=True)
@@ -58,6 +55,7 @@ class RunIdentity:
 
         Raises:
             DatasetError: Another run has replaced the dataset, or it is gone.
+            StoreFaultError: The object store that it lies on does not say.
         """
         if not self.run_id:
             return

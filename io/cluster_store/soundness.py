@@ -1,9 +1,7 @@
 """Whether the metadata of a finished dataset says what a dataset of its layout says, before any of it is believed."""
 
-import os
 from collections.abc import Mapping
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from zarr.abc.store import Store
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
+from cluster_store.chunks import n_entries
 from cluster_store.damage import reading
 from cluster_store.dataset_store import ChunkForm
 from cluster_store.errors import DatasetError
@@ -19,7 +18,7 @@ from cluster_store.layout import DatasetLayout
 from cluster_store.run_identity import open_store, root_metadata
 from cluster_store.schema import Variable, cluster_variables, frame_variables, window_offsets
 from cluster_store.status import read_layout
-from guarded_zarr import bound_decoding, cut_short, parsed, require_plain_codecs
+from guarded_zarr import bound_decoding, cut_short, parsed, require_plain_codecs, store_folder
 
 # What the root repeats of each array, so that opening takes one read; attributes may well have been edited since.
 _REPEATED = ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "storage_transformers")
@@ -136,14 +135,13 @@ def _require_chunks(location: str, document: dict[str, Any], variable: Variable,
         if n_chunks > _MANY_CHUNKS:
             raise ValueError(f"it claims {n_chunks} chunks, named in a way that is not this package's")
         return
-    folder = Path(location) / variable.name / "c"
-    last = folder.joinpath(str(n_chunks - 1), *["0"] * (len(variable.dims) - 1))
-    if n_chunks and not os.path.lexists(last):
+    folder = store_folder(location)
+    last = "/".join([variable.name, "c", str(n_chunks - 1), *["0"] * (len(variable.dims) - 1)])
+    if n_chunks and not folder.is_there(last):
         raise DatasetError(
-            f"{location} lacks the chunk {last.relative_to(location)}; copy the dataset again, or make it anew with "
-            "`process`."
+            f"{location} lacks the chunk {last}; copy the dataset again, or make it anew with `process`."
         )
-    if n_chunks > _MANY_CHUNKS and (found := sum(1 for _ in os.scandir(folder))) < n_chunks:
+    if n_chunks > _MANY_CHUNKS and (found := n_entries(folder, f"{variable.name}/c")) < n_chunks:
         raise ValueError(f"it claims {n_chunks} chunks and has {found}")
 
 

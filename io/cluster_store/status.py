@@ -11,6 +11,8 @@ from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
 from cluster_store.run_identity import open_store, root_metadata
 from cluster_store.schema import ABSENT, CLUSTER_LIST, FORMAT, FORMAT_VERSION
+from guarded_zarr import ObjectFolder, store_folder
+from object_stores import StoreFaultError, answer
 
 Status = Literal["absent", "foreign", "running", "complete"]
 
@@ -24,11 +26,12 @@ def dataset_status(path: StorePath) -> Status:
 
     Raises:
         PermissionError: The place may not be read.
+        StoreFaultError: The object store that it is on does not say.
     """
     location = location_of(path)
     try:
         attrs = _root_attributes(location)
-    except PermissionError:
+    except (PermissionError, StoreFaultError):
         raise
     except OSError:
         attrs = None
@@ -147,7 +150,7 @@ def _root_attributes(location: str) -> dict[str, Any] | None:
 
 
 def _is_empty(location: str) -> bool:
-    place = Path(location)
-    if "://" in location or not place.exists():
-        return True
-    return place.is_dir() and not any(place.iterdir())
+    folder = store_folder(location)
+    if isinstance(folder, ObjectFolder):
+        return answer(folder.objects.is_empty())
+    return folder.kind() == "absent" or (folder.kind() == "folder" and not any(Path(location).iterdir()))

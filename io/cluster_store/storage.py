@@ -12,7 +12,8 @@ from cluster_store.arrays import StorePath, location_of
 from cluster_store.chunks import missing_chunks, stored_keys
 from cluster_store.damage import reading
 from cluster_store.run_identity import open_store
-from guarded_zarr import codec_names
+from guarded_zarr import ObjectFolder, StoreFolder, codec_names, store_folder
+from object_stores import listed
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ArrayStorage:
         rows_per_chunk: along its first dimension; 1 for a single number.
         codecs: what a chunk goes through, in order.
         decoded_bytes: of all elements.
-        stored_bytes: of its files, the metadata included.
+        stored_bytes: of its files or objects, the metadata included.
         missing: the keys of the first chunks that are not there, ten at most.
     """
 
@@ -48,27 +49,34 @@ def array_storage(path: StorePath) -> list[ArrayStorage]:
         group = zarr.open_group(open_store(location), mode="r", zarr_format=3, use_consolidated=False)
         arrays = [array for _, array in group.arrays()]
         arrays += [array for _, child in group.groups() for _, array in child.arrays()]
-    return [_storage(location, array) for array in arrays]
+    folder = store_folder(location)
+    return [_storage(folder, array) for array in arrays]
 
 
-def _storage(location: str, array: "zarr.Array[ArrayV3Metadata]") -> ArrayStorage:
-    with reading(f"{location}/{array.path}"):
+def _storage(folder: StoreFolder, array: "zarr.Array[ArrayV3Metadata]") -> ArrayStorage:
+    with reading(folder.place(array.path)):
         n_rows = array.shape[0] if array.ndim else 1
         return ArrayStorage(
             name=array.path,
             rows_per_chunk=array.chunks[0] if array.ndim else 1,
             codecs=codec_names(array),
             decoded_bytes=array.nbytes,
-            stored_bytes=sum(_file_sizes(f"{location}/{array.path}")),
-            missing=list(islice(missing_chunks(array, n_rows, _stored(location, array)), 10)),
+            stored_bytes=sum(_sizes(folder, array.path)),
+            missing=list(islice(missing_chunks(array, n_rows, _stored(folder, array)), 10)),
         )
 
 
-def _stored(location: str, array: "zarr.Array[ArrayV3Metadata]") -> set[str]:
+def _stored(folder: StoreFolder, array: "zarr.Array[ArrayV3Metadata]") -> set[str]:
     if array.ndim:
         return stored_keys(array)
     only = f"{array.path}/{array.metadata.encode_chunk_key(())}"
-    return {only} if os.path.lexists(f"{location}/{only}") else set()
+    return {only} if folder.is_there(only) else set()
+
+
+def _sizes(folder: StoreFolder, path: str) -> Iterator[int]:
+    if isinstance(folder, ObjectFolder):
+        return (about.size for _, about in listed(folder.objects, path))
+    return _file_sizes(folder.place(path))
 
 
 def _file_sizes(folder: str) -> Iterator[int]:

@@ -17,7 +17,7 @@ from cluster_store.run_identity import RunIdentity, open_store
 from cluster_store.schema import GROUPS, PEDESTAL_ATTRS, PEDESTAL_STATE
 from cluster_store.status import dataset_status
 from cluster_store.table import Column, Table, TableLike
-from guarded_zarr import bound_decoding, require_holdable
+from guarded_zarr import bound_decoding, require_holdable, writable_store
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,7 +53,7 @@ def write_table(path: StorePath, group: str, table: TableLike, *, run_id: str = 
                 f"{name} is {variable.values.dtype}; a table holds numbers; "
                 "give an index and list the names in the attributes."
             )
-    root = zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+    root = zarr.open_group(writable_store(location), mode="r+", zarr_format=3, use_consolidated=False)
     target = root.require_group(group)
     _check_sizes(target, table)
     for name, variable in table.variables.items():

@@ -1,6 +1,6 @@
 """Frame archives: the detector's frames, darks and mask in one Zarr store."""
 
-from frame_archive.addresses import local_path
+from frame_archive.addresses import local_path, location_of
 from frame_archive.archive import DEFAULT_BLOCK_NBYTES, ArchiveAddress, FrameArchive
 from frame_archive.creation import create_archive
 from frame_archive.errors import ArchiveError
@@ -25,6 +25,7 @@ __all__ = [
     "find_column",
     "find_plane",
     "local_path",
+    "location_of",
 ]
 
 end_zarr_thread_at_exit()

@@ -13,12 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 
-from frame_archive.addresses import local_path
+from frame_archive.addresses import location_of
+from frame_archive.ahead import ChunksAhead
 from frame_archive.detector_words import gain_bits_of
 from frame_archive.errors import ArchiveError
 from frame_archive.opening import ArchiveArrays, find_arrays
 from frame_archive.read_use import ReadUse
 from frame_archive.stored_array import MissingChunks, StoredArray
+from guarded_zarr import store_folder
+from object_stores import is_url
 
 DEFAULT_BLOCK_NBYTES = 32 << 20
 
@@ -28,7 +31,7 @@ class ArchiveAddress:
     """Where an archive is and how to read it: small, and the same on every worker.
 
     Attributes:
-        path: the absolute path of the Zarr store.
+        path: the absolute path of the Zarr store, or its address on an object store.
         frames_path: the array of frames in it, if it is not `frames`.
         missing_chunks: "error", or "fill" to read a missing chunk as the array's fill value.
     """
@@ -66,7 +69,7 @@ class FrameArchive:
         darks whose scale or offset is another than the frames' are refused.
 
         Args:
-            path: a folder that is a Zarr store; `file://` is understood, other addresses are not yet.
+            path: a folder that is a Zarr store, or the address of one: `s3://`, `gs://`, `az://`, `https://`, `file://`.
             frames_path: the array of frames, where it is not called `frames`. `dark`, `pixel_mask` and
                 `frame_number` are looked for beside it.
             missing_chunks: what a missing chunk is: an "error", or its fill value ("fill").
@@ -74,9 +77,9 @@ class FrameArchive:
         Raises:
             ArchiveError: it is not an archive, or its arrays do not fit together.
         """
-        location = Path(local_path(os.fspath(path))).absolute()
-        arrays = find_arrays(location, frames_path, missing_chunks)
-        return cls(ArchiveAddress(str(location), frames_path, missing_chunks), arrays)
+        location = location_of(os.fspath(path))
+        arrays = find_arrays(store_folder(location), frames_path, missing_chunks)
+        return cls(ArchiveAddress(location, frames_path, missing_chunks), arrays)
 
     def __reduce__(self) -> tuple[Any, tuple[ArchiveAddress]]:
         return (ArchiveAddress.open, (self.address,))
@@ -174,7 +177,22 @@ class FrameArchive:
             yield a, b
             a = b
 
-    def read(self, start: int, stop: int, out: npt.NDArray[Any], use: ReadUse | None = None) -> None:
+    def ahead(self) -> ChunksAhead:
+        """What fetches chunks from an object store ahead of one thread that reads them; of a local archive, nothing."""
+        return self._frames.ahead()
+
+    def expect(self, start: int, stop: int, ahead: ChunksAhead) -> None:
+        """Begin to fetch frames `start` to `stop`, or the first of them, which will be read with `ahead`."""
+        self._frames.expect(start, stop, ahead)
+
+    def read(
+        self,
+        start: int,
+        stop: int,
+        out: npt.NDArray[Any],
+        use: ReadUse | None = None,
+        ahead: ChunksAhead | None = None,
+    ) -> None:
         """Decode frames `start` to `stop` into `out`.
 
         Args:
@@ -182,12 +200,13 @@ class FrameArchive:
             stop: one past the last.
             out: (frame, y, x), C-contiguous, writable, of `dtype`; pinned memory will do.
             use: what it took is added here.
+            ahead: what was asked to fetch them.
 
         Raises:
             ArchiveError: a chunk is missing, damaged or cut short; the message names its file and frames.
             ValueError: `out` or the range does not fit.
         """
-        self._frames.read(start, stop, out, use)
+        self._frames.read(start, stop, out, use, ahead)
 
     def read_dark(self, start: int, stop: int) -> npt.NDArray[Any]:
         """Return dark frames `start` to `stop`, (dark_frame, y, x), in native byte order.
@@ -205,7 +224,7 @@ class FrameArchive:
             return np.arange(start, stop, dtype=np.uint64)
         numbers = self._arrays.frame_number.read_new(start, stop)
         if numbers.dtype.kind == "i" and numbers.size and int(numbers.min()) < 0:
-            where = Path(self.address.path) / self._arrays.frame_number.name
+            where = f"{self.address.path}/{self._arrays.frame_number.name}"
             raise ArchiveError(f"{where} holds the negative frame number {numbers.min()}")
         return numbers.astype(np.uint64)
 
@@ -239,7 +258,13 @@ class FrameArchive:
         return self._frames.stamp(start, stop)
 
     def chunk_paths(self, start: int, stop: int) -> list[str]:
-        """Return the paths of the files that hold frames `start` to `stop`, in order; missing ones are left out."""
+        """Return the paths of the files that hold frames `start` to `stop`, in order; missing ones are left out.
+
+        Raises:
+            ArchiveError: the archive is on an object store, which has no files.
+        """
+        if is_url(self.address.path):
+            raise ArchiveError(f"{self.address.path} is on an object store, and this takes files: give a local archive")
         paths = (Path(self.address.path) / chunk.key for chunk in self._frames.stored_chunks(start, stop))
         return [str(path) for path in paths if path.is_file()]
 

@@ -6,7 +6,7 @@ listings say which chunks are, and what lies between them in the grid is missing
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -17,23 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 
+from frame_archive.chunk_grid import ChunkNames, Grid, coordinates_in, number_in
 from frame_archive.errors import ArchiveError
+from object_stores import About
 
 # Of so few chunks, asking for each costs less than listing folders that may hold many others.
 _ASKED_ONE_BY_ONE = 64
 _NUMBER = "(0|[1-9][0-9]*)"
-
-Grid = Sequence[range]
-"""A box of chunks: their coordinates along each axis. Its chunks are numbered from 0 in C order."""
-
-
-def coordinates_in(grid: Grid, number: int) -> tuple[int, ...]:
-    """Return the coordinates of chunk `number` of `grid`."""
-    coordinates = []
-    for side in reversed(grid):
-        number, place = divmod(number, len(side))
-        coordinates.append(side[place])
-    return tuple(reversed(coordinates))
 
 
 @dataclass(frozen=True)
@@ -58,25 +48,12 @@ class ChunkFiles:
             ArchiveError: the chunks have names of a kind that is not known here.
         """
         folder = archive / array.path
-        key = array.metadata.encode_chunk_key((0,) * array.ndim)
-        separator = "/" if "/" in key else "."
-        names = key.split(separator)
-        before = names[: -array.ndim]
-        if names[len(before) :] != ["0"] * array.ndim:
-            raise ArchiveError(f"{folder} names its chunks in a way that is not supported, like {key!r}")
-        if separator == "/":
-            return cls(str(folder.joinpath(*before)), nested=True, prefix="")
-        return cls(str(folder), nested=False, prefix="".join(f"{name}." for name in before))
+        names = ChunkNames.of(array, str(folder))
+        if names.separator == "/":
+            return cls(str(folder.joinpath(*names.before)), nested=True, prefix="")
+        return cls(str(folder), nested=False, prefix="".join(f"{name}." for name in names.before))
 
-    def sizes(self, grid: Grid) -> Iterator[tuple[int, int]]:
-        """Yield the number and the bytes on disk of each chunk of `grid` that is there, in order.
-
-        Raises:
-            ArchiveError: the file system does not say.
-        """
-        return ((number, about.st_size) for number, about in self.stats(grid))
-
-    def stats(self, grid: Grid) -> Iterator[tuple[int, os.stat_result]]:
+    def abouts(self, grid: Grid) -> Iterator[tuple[int, About]]:
         """Yield the number of each chunk of `grid` that is there and what the file system says of it, in order.
 
         Raises:
@@ -86,7 +63,7 @@ class ChunkFiles:
             return self._nested_stats(self.folder, grid, 0)
         return self._flat_stats(grid)
 
-    def _nested_stats(self, path: str, grid: Grid, first: int) -> Iterator[tuple[int, os.stat_result]]:
+    def _nested_stats(self, path: str, grid: Grid, first: int) -> Iterator[tuple[int, About]]:
         side, rest = grid[0], grid[1:]
         n_inside = prod(map(len, rest))
         places = side if len(side) * n_inside <= _ASKED_ONE_BY_ONE else _places_in(path, side)
@@ -101,7 +78,7 @@ class ChunkFiles:
                 if about is not None:
                     yield number, about
 
-    def _flat_stats(self, grid: Grid) -> Iterator[tuple[int, os.stat_result]]:
+    def _flat_stats(self, grid: Grid) -> Iterator[tuple[int, About]]:
         n_chunks = prod(map(len, grid))
         numbers = range(n_chunks) if n_chunks <= _ASKED_ONE_BY_ONE else self._numbers_listed(grid)
         for number in numbers:
@@ -116,10 +93,8 @@ class ChunkFiles:
         def numbers() -> Iterator[int]:
             for name in _names_in(self.folder):
                 match = form.fullmatch(name)
-                if match and all(int(at) in side for at, side in zip(match.groups(), grid, strict=True)):
-                    number = 0
-                    for at, side in zip(match.groups(), grid, strict=True):
-                        number = number * len(side) + int(at) - side.start
+                number = None if match is None else number_in(grid, [int(at) for at in match.groups()])
+                if number is not None:
                     yield number
 
         return _in_order(numbers())
@@ -147,10 +122,11 @@ def _names_in(folder: str) -> Iterator[str]:
         raise ArchiveError(f"{folder} cannot be listed: {error.strerror or error}") from error
 
 
-def _about(path: str) -> os.stat_result | None:
+def _about(path: str) -> About | None:
     try:
-        return os.stat(path)  # noqa: PTH116 (a Path would cost as much again, millions of times)
+        status = os.stat(path)  # noqa: PTH116 (a Path would cost as much again, millions of times)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ArchiveError(f"{path} cannot be looked at: {error.strerror or error}") from error
+    return About(status.st_size, str(status.st_mtime_ns))

@@ -12,9 +12,11 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from finder.pixel_bits import PixelBits, mask_attributes
+from frame_archive.addresses import local_path
 from frame_archive.errors import ArchiveError
 from frame_archive.metadata import node_at
 from frame_archive.own_places import require_own_or_free
+from guarded_zarr import LocalFolder
 
 FORMAT_NAME = "photonflow pixel mask"
 """The attribute `format` by which a mask of ours is known."""
@@ -26,7 +28,7 @@ def require_room(path: str | os.PathLike[str], overwrite: bool) -> None:
     Raises:
         ArchiveError: something is there that is not to be replaced.
     """
-    location = Path(path)
+    location = Path(local_path(os.fspath(path)))
     require_own_or_free(location, overwrite, _is_ours, "a mask")
 
 
@@ -45,7 +47,7 @@ def write_mask(
         ArchiveError: something is there that is not to be replaced, or the place cannot be written.
     """
     require_room(path, overwrite)
-    location = Path(path).absolute()
+    location = Path(local_path(os.fspath(path))).absolute()
     meaning = {"long_name": "pixel mask, bits as in NeXus: any of the low 16 set = masked"}
     try:
         if location.exists():
@@ -68,7 +70,7 @@ def write_mask(
 
 def _is_ours(location: Path) -> bool:
     try:
-        node = node_at(location)
+        node = node_at(LocalFolder.of(location))
     except (OSError, ValueError):
         return False
     attributes = None if node is None else node.document.get("attributes")

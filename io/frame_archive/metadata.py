@@ -4,12 +4,9 @@ Everything that can be wrong with an archive's shape or type is seen here first,
 from somebody else's file.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from math import prod
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -47,19 +44,18 @@ class Node:
         return cut_short(self.document.get("data_type", self.document.get("dtype")))
 
 
-def node_at(folder: Path, store: StoreFolder | None = None) -> Node | None:
-    """Return what lies in `folder`, or None where there is neither a Zarr group nor a Zarr array.
+def node_at(store: StoreFolder, path: str = "") -> Node | None:
+    """Return what lies at `path` of a store, or None where there is neither a Zarr group nor a Zarr array.
 
     Args:
-        folder: in the store.
-        store: the store; None is `folder` itself.
+        store: the store.
+        path: in it; empty is its root.
 
     Raises:
         OSError: the metadata is there and cannot be read.
         ValueError: the metadata is damaged; the message is the cause alone.
     """
-    store = store or StoreFolder.of(folder)
-    document = _json_file(store, folder / "zarr.json")
+    document = _json_file(store, path, "zarr.json")
     if document is not None:
         kind = document.get("node_type")
         if kind not in ("array", "group"):
@@ -67,10 +63,10 @@ def node_at(folder: Path, store: StoreFolder | None = None) -> Node | None:
         if kind == "group":
             return Node("group", 3, (), None, document)
         return Node("array", 3, _shape(document), _dtype(document.get("data_type")), document)
-    document = _json_file(store, folder / ".zarray")
+    document = _json_file(store, path, ".zarray")
     if document is not None:
         return Node("array", 2, _shape(document), _dtype(document.get("dtype")), document)
-    document = _json_file(store, folder / ".zgroup")
+    document = _json_file(store, path, ".zgroup")
     return None if document is None else Node("group", 2, (), None, document)
 
 
@@ -84,46 +80,39 @@ def is_own_archive(root: Node | None) -> bool:
     return isinstance(attributes, dict) and attributes.get("format") == FORMAT_NAME
 
 
-def arrays_below(folder: Path) -> Iterator[tuple[str, Node]]:
-    """Yield the path and description of the arrays in the group at `folder`, in order of name.
+def arrays_below(store: StoreFolder) -> Iterator[tuple[str, Node]]:
+    """Yield the path and description of the arrays in the group at the root of `store`, in order of name.
 
     Folders that are links are not searched, and no more than a thousand of the others.
     """
-    store, budget = StoreFolder.of(folder), iter(range(_MOST_FOLDERS_SEARCHED))
-    return _arrays_below(store, folder, budget, _DEEPEST_SEARCH)
+    return _arrays_below(store, "", iter(range(_MOST_FOLDERS_SEARCHED)), _DEEPEST_SEARCH)
 
 
-def _arrays_below(store: StoreFolder, folder: Path, budget: Iterator[int], depth: int) -> Iterator[tuple[str, Node]]:
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in islice(entries, _MOST_FOLDERS_SEARCHED) if _is_folder(entry))
-    for child in names:
+def _arrays_below(store: StoreFolder, folder: str, budget: Iterator[int], depth: int) -> Iterator[tuple[str, Node]]:
+    for child in store.folders(folder):
         if next(budget, None) is None:
             return
+        path = f"{folder}/{child}" if folder else child
         try:
-            node = node_at(folder / child, store)
+            node = node_at(store, path)
         except (OSError, ValueError):
             continue
         if node is None:
             continue
         if node.kind == "array":
-            yield child, node
+            yield path, node
         elif depth > 1:
-            for path, array in _arrays_below(store, folder / child, budget, depth - 1):
-                yield f"{child}/{path}", array
+            yield from _arrays_below(store, path, budget, depth - 1)
 
 
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    return entry.is_dir(follow_symlinks=False)
-
-
-def _json_file(store: StoreFolder, path: Path) -> dict[str, Any] | None:
+def _json_file(store: StoreFolder, path: str, name: str) -> dict[str, Any] | None:
     try:
-        content = store.metadata(str(path))
+        content = store.metadata(f"{path}/{name}" if path else name)
     except (FileNotFoundError, NotADirectoryError):
         return None
     document = parsed(content)
     if not isinstance(document, dict):
-        raise ValueError(f"{path.name} holds {cut_short(document)}, not an object")
+        raise ValueError(f"{name} holds {cut_short(document)}, not an object")
     return document
 
 

@@ -1,8 +1,6 @@
 """Finding an archive's arrays, and saying in one sentence why something is not an archive."""
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +13,15 @@ from frame_archive.metadata import Node, arrays_below, is_own_archive, node_at
 from frame_archive.other_files import advice
 from frame_archive.stored_array import MissingChunks, StoredArray
 from guarded_zarr import (
-    GuardedStore,
     GuardError,
     StoreFolder,
     cut_short,
+    guarded_store,
     opened_array,
     require_plain_codecs,
     require_shallow,
 )
+from object_stores import StoreFaultError
 
 FRAME_DTYPES = ("uint8", "uint16", "uint32", "int16", "int32")
 _EXACT = "the finder's arithmetic is exact for integers"
@@ -49,36 +48,35 @@ class ArchiveArrays:
     documents: dict[str, Any]
 
 
-def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingChunks) -> ArchiveArrays:
-    """Open the archive at `archive` and check that its arrays fit together.
+def find_arrays(archive: StoreFolder, frames_path: str | None, missing_chunks: MissingChunks) -> ArchiveArrays:
+    """Open the archive in the folder `archive` and check that its arrays fit together.
 
     Raises:
         ArchiveError: it is no archive; the sentence says what was found and what to do.
     """
     if missing_chunks not in ("error", "fill"):
         raise ValueError(f"missing_chunks is 'error' or 'fill', not {missing_chunks!r}")
-    store = StoreFolder.of(archive)
     root = root_node(archive)
     if root.kind == "array":
         if frames_path is not None:
-            raise ArchiveError(f"{archive} is itself an array, so there is no {frames_path!r} in it: leave it out")
+            raise ArchiveError(f"{archive.path} is itself an array, so there is no {frames_path!r} in it: leave it out")
         location, frames = "", root
     else:
         location = _location(archive, frames_path)
-        frames = _frames_in(archive, store, location, asked=frames_path is not None)
+        frames = _frames_in(archive, location, asked=frames_path is not None)
     _check_frames(archive, location, frames)
-    opener = _Opener(archive, store)
+    opener = _Opener(archive)
     arrays: dict[str, StoredArray | None] = {"dark": None, "pixel_mask": None, "frame_number": None}
     documents = {"frames": frames.document}
     if root.kind == "group":
         parent = location.rpartition("/")[0]
         for name, check in (("dark", _check_dark), ("pixel_mask", _check_mask), ("frame_number", _check_numbers)):
-            node = _node(archive / parent / name, store)
+            path = f"{parent}/{name}" if parent else name
+            node = _node(archive, path)
             if node is None:
-                _require_absent(archive / parent / name)
+                _require_absent(archive, path)
             if node is None or (name == "dark" and node.kind == "array" and node.shape[:1] == (0,)):
                 continue
-            path = f"{parent}/{name}" if parent else name
             check(archive, path, node, frames)
             documents[name] = node.document
             # zarr's own writer leaves out chunks of zeros, and a mask is mostly zeros: there a missing chunk says so.
@@ -96,62 +94,68 @@ def find_arrays(archive: Path, frames_path: str | None, missing_chunks: MissingC
     return ArchiveArrays(stored_frames, **arrays, attrs=attrs, documents=documents)
 
 
-def _require_finished(archive: Path, attrs: dict[str, Any]) -> None:
+def _require_finished(archive: StoreFolder, attrs: dict[str, Any]) -> None:
     made = attrs.get("ingest")
     if isinstance(made, dict) and made.get("status") == "running":
         raise ArchiveError(
-            f"{archive} is unfinished: ingest is still writing it, or was broken off, and then goes on with --resume"
+            f"{archive.path} is unfinished: ingest is still writing it, or was broken off, and then goes on with "
+            "--resume"
         )
 
 
-def root_node(archive: Path) -> Node:
-    """Return the group or array at the root of the Zarr store at `archive`.
+def root_node(archive: StoreFolder) -> Node:
+    """Return the group or array at the root of the Zarr store `archive`.
 
     Raises:
         ArchiveError: it is no Zarr store.
     """
-    if not archive.exists():
-        raise ArchiveError(f"{archive} does not exist: check the path")
-    if not archive.is_dir():
-        raise ArchiveError(f"{archive} is a file, not a Zarr store: {advice(archive)}")
-    root = _node(archive)
+    try:
+        kind = archive.kind()
+    except StoreFaultError as error:
+        raise ArchiveError(str(error)) from error
+    if kind == "absent":
+        raise ArchiveError(f"{archive.path} does not exist: check the path")
+    if kind == "file":
+        raise ArchiveError(f"{archive.path} is a file, not a Zarr store: {advice(archive)}")
+    root = _node(archive, "")
     if root is None:
         raise ArchiveError(
-            f"{archive} is not a Zarr store, for there is neither a zarr.json nor a .zgroup or .zarray in it: "
+            f"{archive.path} is not a Zarr store, for there is neither a zarr.json nor a .zgroup or .zarray in it: "
             f"{advice(archive)}"
         )
     return root
 
 
-def _location(archive: Path, frames_path: str | None) -> str:
+def _location(archive: StoreFolder, frames_path: str | None) -> str:
     location = (frames_path if frames_path is not None else "frames").strip("/")
     if location and any(part in ("", ".", "..") for part in location.split("/")):
         raise ArchiveError(
-            f"{frames_path!r} is not the name of an array in {archive}: give one such as `frames` or `entry/data`"
+            f"{frames_path!r} is not the name of an array in {archive.path}: give one such as `frames` or `entry/data`"
         )
     return location
 
 
-def _require_absent(folder: Path) -> None:
-    if os.path.lexists(folder):
+def _require_absent(archive: StoreFolder, path: str) -> None:
+    if archive.is_there(path):
         raise ArchiveError(
-            f"{folder} is there, but no Zarr array: its metadata is lost, so restore it, or remove what is left of it"
+            f"{archive.place(path)} is there, but no Zarr array: its metadata is lost, so restore it, or remove what "
+            "is left of it"
         )
 
 
-def _node(folder: Path, store: StoreFolder | None = None) -> Node | None:
+def _node(archive: StoreFolder, path: str) -> Node | None:
     try:
-        return node_at(folder, store)
+        return node_at(archive, path)
     except OSError as error:
-        raise ArchiveError(f"{folder} cannot be read: {error.strerror or error}") from error
+        raise ArchiveError(f"{archive.place(path)} cannot be read: {error.strerror or error}") from error
     except GuardError as error:
-        raise ArchiveError(f"the Zarr metadata in {folder} is not read: {cause(error)}") from error
+        raise ArchiveError(f"the Zarr metadata in {archive.place(path)} is not read: {cause(error)}") from error
     except ValueError as error:
-        raise ArchiveError(f"the Zarr metadata in {folder} is damaged: {cause(error)}") from error
+        raise ArchiveError(f"the Zarr metadata in {archive.place(path)} is damaged: {cause(error)}") from error
 
 
-def _frames_in(archive: Path, store: StoreFolder, location: str, asked: bool) -> Node:
-    node = _node(archive / location, store) if location else None
+def _frames_in(archive: StoreFolder, location: str, asked: bool) -> Node:
+    node = _node(archive, location) if location else None
     if node is not None and node.kind == "array":
         return node
     stacks = [
@@ -159,14 +163,14 @@ def _frames_in(archive: Path, store: StoreFolder, location: str, asked: bool) ->
         for path, array in arrays_below(archive)
         if len(array.shape) == 3 and array.dtype is not None and array.dtype.kind in "iu"
     ]
-    missing = f"{archive} holds no array {location!r}" if asked else f"{archive} holds no `frames`"
+    missing = f"{archive.path} holds no array {location!r}" if asked else f"{archive.path} holds no `frames`"
     if stacks:
         raise ArchiveError(f"{missing}: choose one of its 3-D integer arrays with --frames-path: {', '.join(stacks)}")
     raise ArchiveError(f"{missing}, nor any other 3-D integer array (frame, y, x): it is not a frame archive")
 
 
-def _check_frames(archive: Path, location: str, node: Node) -> None:
-    where = f"{archive / location}" if location else f"{archive}"
+def _check_frames(archive: StoreFolder, location: str, node: Node) -> None:
+    where = archive.place(location)
     _check_stack(where, node)
     if node.shape[0] == 0:
         raise ArchiveError(f"{where} holds no frames: its shape is {node.shape}")
@@ -208,8 +212,8 @@ def _check_safe(where: str, node: Node) -> None:
         raise ArchiveError(f"{where} is not read: {error}; store plain integers instead") from error
 
 
-def _check_dark(archive: Path, path: str, node: Node, frames: Node) -> None:
-    where = f"{archive / path}"
+def _check_dark(archive: StoreFolder, path: str, node: Node, frames: Node) -> None:
+    where = archive.place(path)
     _check_stack(where, node)
     if node.shape[1:] != frames.shape[1:]:
         raise ArchiveError(
@@ -218,13 +222,14 @@ def _check_dark(archive: Path, path: str, node: Node, frames: Node) -> None:
         )
 
 
-def _check_packing(archive: Path, opener: "_Opener", frames: StoredArray, dark: StoredArray) -> None:
+def _check_packing(archive: StoreFolder, opener: "_Opener", frames: StoredArray, dark: StoredArray) -> None:
     # Values are read as stored, so that darks fit the frames only if both were packed alike.
     packing_of_frames, packing_of_dark = (_packing(opener.array_attributes(array)) for array in (frames, dark))
     if packing_of_frames != packing_of_dark:
         raise ArchiveError(
-            f"{archive / frames.name} is packed with {_described(packing_of_frames)}, but {archive / dark.name} with "
-            f"{_described(packing_of_dark)}, and values are read as stored: store both as the detector's integers"
+            f"{archive.place(frames.name)} is packed with {_described(packing_of_frames)}, but "
+            f"{archive.place(dark.name)} with {_described(packing_of_dark)}, and values are read as stored: store both "
+            "as the detector's integers"
         )
 
 
@@ -236,8 +241,8 @@ def _described(packing: dict[str, Any]) -> str:
     return " and ".join(f"{name} {cut_short(value)}" for name, value in packing.items())
 
 
-def _check_mask(archive: Path, path: str, node: Node, frames: Node) -> None:
-    where = f"{archive / path}"
+def _check_mask(archive: StoreFolder, path: str, node: Node, frames: Node) -> None:
+    where = archive.place(path)
     if node.kind != "array" or node.dtype is None or node.dtype.kind not in "iub":
         raise ArchiveError(
             f"{where} holds {node.type_name} values: a pixel mask is an integer array (y, x) of NeXus bits"
@@ -250,8 +255,8 @@ def _check_mask(archive: Path, path: str, node: Node, frames: Node) -> None:
         )
 
 
-def _check_numbers(archive: Path, path: str, node: Node, frames: Node) -> None:
-    where = f"{archive / path}"
+def _check_numbers(archive: StoreFolder, path: str, node: Node, frames: Node) -> None:
+    where = archive.place(path)
     if node.kind != "array" or node.dtype is None or node.dtype.kind not in "iu":
         raise ArchiveError(f"{where} holds {node.type_name} values: frame numbers are integers, one a frame")
     _check_safe(where, node)
@@ -263,28 +268,26 @@ def _pixels(shape: tuple[int, ...]) -> str:
     return "×".join(map(str, shape)) + " pixels"
 
 
-def open_array(archive: Path, path: str, missing_chunks: MissingChunks) -> StoredArray | None:
-    """Return the array at `path` of the Zarr store at `archive`, or None if there is none.
+def open_array(archive: StoreFolder, path: str, missing_chunks: MissingChunks) -> StoredArray | None:
+    """Return the array at `path` of the Zarr store `archive`, or None if there is none.
 
     Raises:
         ArchiveError: it is damaged, or stored with a codec that makes objects.
     """
-    store = StoreFolder.of(archive)
-    node = _node(archive / path, store)
+    node = _node(archive, path)
     if node is None or node.kind != "array":
         return None
-    _check_safe(str(archive / path), node)
-    return _Opener(archive, store).open(path, node, missing_chunks)
+    _check_safe(archive.place(path), node)
+    return _Opener(archive).open(path, node, missing_chunks)
 
 
 @dataclass(frozen=True)
 class _Opener:
-    archive: Path
-    folder: StoreFolder
+    archive: StoreFolder
 
     def open(self, path: str, node: Node, missing_chunks: MissingChunks) -> StoredArray:
-        where = self.archive / path
-        guarded = GuardedStore(self.archive)
+        where = self.archive.place(path)
+        guarded = guarded_store(self.archive)
         store: Store = CompleteStore(guarded) if missing_chunks == "error" else guarded
         # zarr and its codecs raise errors of every kind over metadata that they do not understand.
         try:
@@ -298,7 +301,7 @@ class _Opener:
         if min(sides) < 1:
             raise ArchiveError(f"the Zarr metadata in {where} is damaged: it has chunks of {array.chunks} elements")
         try:
-            return StoredArray(array, self.folder, missing_chunks)
+            return StoredArray(array, self.archive, missing_chunks)
         except ArchiveError:
             raise
         except Exception as error:
@@ -308,14 +311,14 @@ class _Opener:
         return self._attributes(array.array.path, array.array)
 
     def group_attributes(self, path: str) -> dict[str, Any]:
-        node = _node(self.archive / path, self.folder)
+        node = _node(self.archive, path)
         if node is None:
             return {}
-        store = GuardedStore(self.archive)
+        store = guarded_store(self.archive)
         try:
             group = zarr.open_group(store, path=path, mode="r", zarr_format=node.zarr_format, use_consolidated=False)
         except Exception as error:
-            raise ArchiveError(f"zarr cannot open the group {self.archive / path}: {cause(error)}") from error
+            raise ArchiveError(f"zarr cannot open the group {self.archive.place(path)}: {cause(error)}") from error
         return self._attributes(path, group)
 
     def _attributes(self, path: str, node: "zarr.Array[Any] | zarr.Group") -> dict[str, Any]:
@@ -323,5 +326,5 @@ class _Opener:
             attributes = dict(node.attrs)
             require_shallow(attributes)
         except Exception as error:
-            raise ArchiveError(f"the attributes of {self.archive / path} are damaged: {cause(error)}") from error
+            raise ArchiveError(f"the attributes of {self.archive.place(path)} are damaged: {cause(error)}") from error
         return attributes

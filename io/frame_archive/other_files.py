@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from guarded_zarr import LocalFolder, StoreFolder
+
 _FORMATS = {
     "NumPy": (".npy", ".npz"),
     "HDF5": (".h5", ".hdf5", ".hdf", ".nxs", ".cxi"),
@@ -12,8 +14,11 @@ _FORMATS = {
 _LOOKED_AT = 1000
 
 
-def advice(path: Path) -> str:
-    """What to do with `path`, a file or a folder that is no Zarr store, by the names of what it is or holds."""
+def advice(archive: StoreFolder) -> str:
+    """What to do with `archive`, a file or a folder that is no Zarr store, by the names of what it is or holds."""
+    if not isinstance(archive, LocalFolder):
+        return "give the address of a Zarr store, below which lies a zarr.json"
+    path = Path(archive.path)
     if path.suffix.lower() == ".zip":
         return "unpack it, for a Zarr store is read as a folder"
     if path.is_dir():

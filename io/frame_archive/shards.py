@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from guarded_zarr import StoreFolder, read_part
+from guarded_zarr import StoreFolder
 
 _ABSENT = np.iinfo(np.uint64).max
 
@@ -38,12 +38,9 @@ class ShardLayout:
             OSError: it cannot be read.
             ValueError: the shard is shorter than its index.
         """
-        with store.open(f"{store.path}/{key}") as opened:
-            size = opened.seek(0, 2)
-            if size < self.index_nbytes:
-                raise ValueError(f"it has {size} bytes, fewer than the {self.index_nbytes} of its index")
-            first = 0 if self.index_first else size - self.index_nbytes
-            stored = read_part(opened, first, first + self.index_nbytes)
+        size, stored = store.ends(key, self.index_nbytes, first=self.index_first)
+        if size < self.index_nbytes:
+            raise ValueError(f"it has {size} bytes, fewer than the {self.index_nbytes} of its index")
         pairs = np.frombuffer(stored, "<u8", 2 * prod(self.chunks_per_shard)).reshape(*self.chunks_per_shard, 2)
         return np.asarray(pairs[..., 0] != _ABSENT)
 

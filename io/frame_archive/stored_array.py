@@ -14,13 +14,25 @@ import numpy.typing as npt
 import zarr
 from zarr.buffer.cpu import NDBuffer
 
-from frame_archive.chunk_files import ChunkFiles, Grid, coordinates_in
+from frame_archive.ahead import ChunksAhead
+from frame_archive.chunk_files import ChunkFiles
+from frame_archive.chunk_grid import Grid, StoredChunks, coordinates_in
+from frame_archive.chunk_objects import ChunkObjects
 from frame_archive.complete_store import MissingChunkError
 from frame_archive.errors import ArchiveError, cause
 from frame_archive.plain_chunks import plain_layout
 from frame_archive.read_use import ReadUse
 from frame_archive.shards import shard_layout
-from guarded_zarr import GuardError, RefusedError, StoreFolder, require_holdable
+from guarded_zarr import (
+    GuardError,
+    LocalFolder,
+    ObjectFolder,
+    RefusedError,
+    StoreFolder,
+    largest_stored,
+    require_holdable,
+)
+from object_stores import StoreFaultError
 
 MissingChunks = Literal["error", "fill"]
 
@@ -42,10 +54,10 @@ class StoredChunk:
 
 
 class StoredArray:
-    """An array in a local store, its first axis the frames (or, for a mask, the rows).
+    """An array in a store, its first axis the frames (or, for a mask, the rows).
 
     Args:
-        array: opened read-only, of a `GuardedStore`.
+        array: opened read-only, of a `guarded_store`.
         store: the archive's folder.
         missing_chunks: "error" raises where a chunk is missing, "fill" reads the array's fill value.
     """
@@ -54,26 +66,42 @@ class StoredArray:
         self.array = array
         self.dtype: np.dtype[Any] = np.dtype(array.dtype).newbyteorder("=")
         self._store = store
-        self._archive = archive = Path(store.path)
         self._missing_chunks = missing_chunks
         self._rows = "rows" if array.ndim == 2 else "frames"
         self._prefix = f"{array.path}/" if array.path else ""
         self._grid = array.shards or array.chunks
         self._plain = plain_layout(array)
         self._shards = shard_layout(array)
-        self._files = ChunkFiles.of(array, archive)
+        self._chunks = _chunks_of(array, store)
 
     @property
     def name(self) -> str:
         """The array's path in the archive, or the archive's name if it is a bare array."""
-        return self.array.path or self._archive.name
+        return self.array.path or self._store.path.rstrip("/").rpartition("/")[2]
 
     @property
     def rows_per_chunk(self) -> int:
         """Frames that are decoded together: of a chunk, or of an inner chunk of a shard."""
         return int(self.array.chunks[0])
 
-    def read(self, start: int, stop: int, out: npt.NDArray[Any], use: ReadUse | None = None) -> None:
+    def ahead(self) -> ChunksAhead:
+        """What fetches chunks ahead of one thread that reads them; see `expect`."""
+        nbytes = prod(self._grid) * self.dtype.itemsize
+        return ChunksAhead(self._store, nbytes, largest_stored(nbytes))
+
+    def expect(self, start: int, stop: int, ahead: ChunksAhead) -> None:
+        """Begin to fetch the chunks of rows `start` to `stop`, which will be read with `ahead`."""
+        if self._plain is not None and not ahead.is_local:
+            ahead.expect(chunk.key for chunk in self.stored_chunks(start, stop))
+
+    def read(
+        self,
+        start: int,
+        stop: int,
+        out: npt.NDArray[Any],
+        use: ReadUse | None = None,
+        ahead: ChunksAhead | None = None,
+    ) -> None:
         """Decode rows `start` to `stop` into `out`, which has their shape, C order and the native dtype.
 
         Raises:
@@ -92,19 +120,27 @@ class StoredArray:
             return
         use = ReadUse() if use is None else use
         if self._plain is not None:
-            self._read_plain(start, stop, out, use)
+            if ahead is not None or isinstance(self._store, LocalFolder):
+                self._read_plain(start, stop, out, use, ahead)
+                return
+            with self.ahead() as ahead:
+                self.expect(start, stop, ahead)
+                self._read_plain(start, stop, out, use, ahead)
             return
         begun = time.perf_counter()
         self._read_through_zarr(start, stop, out)
         use.add(together_seconds=time.perf_counter() - begun)
 
-    def _read_plain(self, start: int, stop: int, out: npt.NDArray[Any], use: ReadUse) -> None:
+    def _read_plain(
+        self, start: int, stop: int, out: npt.NDArray[Any], use: ReadUse, ahead: ChunksAhead | None
+    ) -> None:
         assert self._plain is not None
+        source = self._store if ahead is None else ahead
         for chunk in self.stored_chunks(start, stop):
             a, b = max(start, chunk.first), min(stop, chunk.last)
             rows = out[a - start : b - start]
             try:
-                self._plain.read(self._store, chunk.key, a - chunk.first, rows, use)
+                self._plain.read(source, chunk.key, a - chunk.first, rows, use)
             except FileNotFoundError:
                 if self._missing_chunks == "error":
                     raise self._missing(chunk.key, chunk.first, chunk.last) from None
@@ -123,6 +159,8 @@ class StoredArray:
                 raise self._missing(missing[0], start, stop)
         try:
             self._select((slice(start, stop),), out)
+        except StoreFaultError as error:
+            raise self._unexplained(start, stop, error) from error
         except Exception as error:
             # zarr reads many chunks at once and does not say which of them failed.
             raise self._culprit(start, stop) or self._unexplained(start, stop, error) from error
@@ -190,7 +228,7 @@ class StoredArray:
     def _missing_keys(self, start: int, stop: int) -> Iterator[str]:
         grid = self._grid_of(start, stop)
         due = 0
-        for number, _ in self._files.sizes(grid):
+        for number, _ in self._chunks.abouts(grid):
             yield from (self._chunk(grid, absent).key for absent in range(due, number))
             if self._shards is not None:
                 yield from self._missing_in_shard(self._chunk(grid, number), start, stop)
@@ -199,13 +237,13 @@ class StoredArray:
 
     def stored_bytes(self, start: int, stop: int) -> int:
         """Return the bytes on disk of the chunks that rows `start` to `stop` lie in."""
-        return sum(size for _, size in self._files.sizes(self._grid_of(start, stop)))
+        return sum(about.size for _, about in self._chunks.abouts(self._grid_of(start, stop)))
 
     def stamp(self, start: int, stop: int) -> str:
         """Return a digest of the sizes and times of the chunks that rows `start` to `stop` lie in."""
         digest = hashlib.blake2b(digest_size=16)
-        for number, about in self._files.stats(self._grid_of(start, stop)):
-            digest.update(f"{number} {about.st_size} {about.st_mtime_ns}\n".encode())
+        for number, about in self._chunks.abouts(self._grid_of(start, stop)):
+            digest.update(f"{number} {about.size} {about.version}\n".encode())
         return digest.hexdigest()
 
     def _missing_in_shard(self, shard: StoredChunk, start: int, stop: int) -> list[str]:
@@ -236,37 +274,43 @@ class StoredArray:
 
     def _too_large(self, nbytes: int, what: str) -> ArchiveError:
         return ArchiveError(
-            f"{what} of {self.name} in {self._archive} takes {nbytes} bytes, more than this machine can hold: use a "
+            f"{what} of {self.name} in {self._store.path} takes {nbytes} bytes, more than this machine can hold: use a "
             "machine with more memory, or, if the detector is not that large, restore the array's metadata"
         )
 
     def _missing(self, key: str, first: int, last: int) -> ArchiveError:
         every = self._grid_of(0, self.array.shape[0])
-        if next(iter(self._files.sizes(every)), None) is None:
+        if next(iter(self._chunks.abouts(every)), None) is None:
             instead = ", or give --pedestal" if self.name.rpartition("/")[2] == "dark" else ""
             return ArchiveError(
-                f"{self._archive / key} is missing, with {self._rows} {first}:{last} of {self.name}, and so is every "
-                f"chunk of it: it was never written or not copied; write it with frame_archive.ArchiveWriter, copy it, "
-                f"read it as fill values with --missing-chunks fill{instead}"
+                f"{self._store.place(key)} is missing, with {self._rows} {first}:{last} of {self.name}, and so is "
+                "every chunk of it: it was never written or not copied; write it with frame_archive.ArchiveWriter, "
+                f"copy it, read it as fill values with --missing-chunks fill{instead}"
             )
         return ArchiveError(
-            f"{self._archive / key} is missing, with {self._rows} {first}:{last} of {self.name}: copy the archive "
+            f"{self._store.place(key)} is missing, with {self._rows} {first}:{last} of {self.name}: copy the archive "
             "again, or, if its writer leaves out chunks of zeros, read them as such with --missing-chunks fill"
         )
 
     def _damaged(self, chunk: StoredChunk, error: Exception) -> ArchiveError:
         return ArchiveError(
-            f"{self._archive / chunk.key}, with {self._rows} {chunk.first}:{chunk.last} of {self.name}, is damaged or "
-            f"cut short: {cause(error)}; restore that file from its source"
+            f"{self._store.place(chunk.key)}, with {self._rows} {chunk.first}:{chunk.last} of {self.name}, is damaged "
+            f"or cut short: {cause(error)}; restore that file from its source"
         )
 
     def _unreadable(self, chunk: StoredChunk, error: Exception) -> ArchiveError:
         return ArchiveError(
-            f"{self._archive / chunk.key}, with {self._rows} {chunk.first}:{chunk.last} of {self.name}, cannot be "
+            f"{self._store.place(chunk.key)}, with {self._rows} {chunk.first}:{chunk.last} of {self.name}, cannot be "
             f"read: {getattr(error, 'strerror', None) or cause(error)}"
         )
 
     def _unexplained(self, start: int, stop: int, error: Exception) -> ArchiveError:
         return ArchiveError(
-            f"{self._rows} {start}:{stop} of {self.name} in {self._archive} cannot be read: {cause(error)}"
+            f"{self._rows} {start}:{stop} of {self.name} in {self._store.path} cannot be read: {cause(error)}"
         )
+
+
+def _chunks_of(array: "zarr.Array[Any]", store: StoreFolder) -> StoredChunks:
+    if isinstance(store, ObjectFolder):
+        return ChunkObjects.of(array, store)
+    return ChunkFiles.of(array, Path(store.path))

@@ -20,6 +20,7 @@ from frame_archive.errors import ArchiveError
 from frame_archive.kept_memory import KeptMemory
 from frame_archive.metadata import is_own_archive, node_at
 from frame_archive.opening import open_array
+from guarded_zarr import LocalFolder
 
 Compression = Literal["lz4", "zstd", "none"]
 """What chunks are compressed with: Blosc's LZ4 (fast) or Zstandard (smaller), or not at all."""
@@ -118,7 +119,7 @@ class ArchiveWriter:
         Raises:
             ArchiveError: a chunk is missing or damaged.
         """
-        array = open_array(Path(self.path), name, "error")
+        array = open_array(LocalFolder.of(self.path), name, "error")
         if array is None:
             raise ArchiveError(f"{self.path} holds no array {name}")
         shape = (stop - start, *array.array.shape[1:])
@@ -236,7 +237,7 @@ def _codecs(dtype: "np.dtype[Any]", compression: Compression) -> list[BytesBytes
 def is_ours(location: Path) -> bool:
     """Whether photonflow made the archive there."""
     try:
-        node = node_at(location)
+        node = node_at(LocalFolder.of(location))
     except (OSError, ValueError):
         return False
     return is_own_archive(node)

@@ -1,4 +1,4 @@
-"""Opening files of a store: ordinary ones that lie in it, and nothing else.
+"""Opening files of a local store: ordinary ones that lie in it, and nothing else.
 
 A store that came from elsewhere may hold a named pipe, on which reading waits for ever, a device that never ends, or a
 link to a file that is none of the store's business. A link to a place within the store is followed, and the store
@@ -8,16 +8,9 @@ itself may be a link: facilities keep data behind links. A link that leaves the 
 import errno
 import os
 import stat
-from contextlib import suppress
-from dataclasses import dataclass
 from io import FileIO
-from pathlib import Path
-from typing import Self
 
-from guarded_zarr.errors import GuardError, RefusedError
-
-LARGEST_METADATA = 16 << 20
-"""Bytes; parsed, JSON takes some twenty times as many."""
+from guarded_zarr.errors import RefusedError
 
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -25,63 +18,6 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-
-
-@dataclass(frozen=True)
-class StoreFolder:
-    """The folder of a local store.
-
-    Attributes:
-        path: as it was given.
-        real: the same without links.
-    """
-
-    path: str
-    real: str
-
-    @classmethod
-    def of(cls, path: "str | os.PathLike[str]") -> Self:
-        """Return the folder at `path`, whether or not it is there."""
-        return cls(os.fspath(path), os.path.realpath(path))
-
-    def open(self, path: str) -> FileIO:
-        """Open the file at `path`, which begins with this folder's path, unbuffered.
-
-        Raises:
-            RefusedError: it is no ordinary file, or a link leads out of the store.
-            OSError: it is not there, is a folder, or may not be read.
-        """
-        file = open_regular(path)
-        try:
-            self._require_inside(path, file.fileno())
-        except BaseException:
-            file.close()
-            raise
-        return file
-
-    def _require_inside(self, path: str, descriptor: int) -> None:
-        """Make sure that no link on the way to `path`, opened as `descriptor`, leads out of the store."""
-        # What is open says where it lies in one call, where the path takes one for each of its parts.
-        with suppress(OSError):
-            if self._holds(str(Path(f"/proc/self/fd/{descriptor}").readlink())):
-                return
-        real = os.path.realpath(path)
-        if not self._holds(real):
-            raise RefusedError(
-                f"it leads to {real}, outside the store, and no such link is followed: `cp -rL` copies a store "
-                "together with what its links lead to"
-            )
-
-    def _holds(self, real: str) -> bool:
-        return real.startswith(self.real.rstrip("/") + "/")
-
-    def metadata(self, path: str) -> bytes:
-        """Return what is in the metadata file at `path`; raises as `open`, and where it is longer than metadata is."""
-        with self.open(path) as file:
-            size = file.seek(0, 2)
-            if size > LARGEST_METADATA:
-                raise GuardError(f"it has {size} bytes, and no metadata is longer than {LARGEST_METADATA}")
-            return read_part(file, 0, size)
 
 
 def open_regular(path: str) -> FileIO:

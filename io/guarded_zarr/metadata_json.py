@@ -29,6 +29,18 @@ def parsed(content: bytes) -> Any:
     return document
 
 
+def require_parsed(name: str, content: bytes) -> None:
+    """Refuse a metadata file called `name` that holds no JSON, or an ambiguous one.
+
+    Raises:
+        GuardError: it does.
+    """
+    try:
+        parsed(content)
+    except ValueError as error:
+        raise GuardError(f"{name}: {error}") from error
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) < len(pairs):

@@ -9,8 +9,9 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import LocalStore
 
 from guarded_zarr.errors import GuardError
-from guarded_zarr.files import StoreFolder, read_part
-from guarded_zarr.metadata_json import METADATA_NAMES, parsed
+from guarded_zarr.files import read_part
+from guarded_zarr.local_folder import LocalFolder
+from guarded_zarr.metadata_json import METADATA_NAMES, require_parsed
 
 
 class GuardedStore(LocalStore):
@@ -24,7 +25,7 @@ class GuardedStore(LocalStore):
     def __init__(self, root: Path | str, *, read_only: bool = True, largest_chunk: int | None = None) -> None:
         super().__init__(root, read_only=True)
         self.largest_chunk = largest_chunk
-        self._folder = StoreFolder.of(self.root)
+        self._folder = LocalFolder.of(self.root)
 
     def limit_chunks(self, largest: int) -> None:
         """Refuse files of chunks with more bytes than `largest` from now on."""
@@ -57,16 +58,12 @@ class GuardedStore(LocalStore):
         return await asyncio.gather(*(self.get(key, prototype, byte_range) for key, byte_range in key_ranges))
 
     def _read(self, key: str, byte_range: ByteRequest | None) -> bytes:
-        path = f"{self.root}/{key}"
         name = key.rpartition("/")[2]
         if name in METADATA_NAMES:
-            content = self._folder.metadata(path)
-            try:
-                parsed(content)
-            except ValueError as error:
-                raise GuardError(f"{name}: {error}") from error
+            content = self._folder.metadata(key)
+            require_parsed(name, content)
             return content
-        with self._folder.open(path) as file:
+        with self._folder.open(key) as file:
             size = file.seek(0, 2)
             if self.largest_chunk is not None and size > self.largest_chunk:
                 raise GuardError(f"it has {size} bytes, more than any chunk of the array takes")

@@ -8,12 +8,10 @@ resumed run, starts from the same state without the batches before it.
 from __future__ import annotations
 
 import contextlib
-import os
+import io
 import re
-import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import xxhash
@@ -23,6 +21,7 @@ from finder import Pedestal
 from pipeline.batches.reports import BatchCount
 from pipeline.errors import RunError
 from pipeline.faults import writing
+from pipeline.output.side_folder import SideFolder
 
 _PLANES = ("x0", "s1", "s2", "trained_variance")
 _NAME = re.compile(r"state-(\d+)\.bin(\.[0-9a-f]+\.partial)?")
@@ -65,8 +64,8 @@ class ChainStates:
         folder: The run's journal; it exists.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = Path(folder)
+    def __init__(self, folder: SideFolder) -> None:
+        self._folder = folder
 
     def write(self, batch: int, pedestal: Pedestal) -> str:
         """Keep the state after a batch, whole or not at all; returns its digest.
@@ -74,18 +73,11 @@ class ChainStates:
         Raises:
             OutputError: It can't be written.
         """
-        path = self._path(batch)
-        half_written = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
-        with writing(str(path)):
-            try:
-                with half_written.open("wb") as file:
-                    for name in _PLANES:
-                        np.save(file, getattr(pedestal, name), allow_pickle=False)
-                half_written.replace(path)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    half_written.unlink(missing_ok=True)
-                raise
+        file = io.BytesIO()
+        for name in _PLANES:
+            np.save(file, getattr(pedestal, name), allow_pickle=False)
+        with writing(self._place(batch)):
+            self._folder.replace(_name(batch), file.getvalue(), durably=False)
         return pedestal_digest(pedestal)
 
     def read(self, start: ChainStart, n_samples: int) -> Pedestal:
@@ -94,10 +86,10 @@ class ChainStates:
         Raises:
             RunError: It isn't there, or not what it was.
         """
-        path = self._path(start.after)
+        path = self._place(start.after)
         try:
-            with path.open("rb") as file:
-                x0, s1, s2, trained_variance = (np.load(file, allow_pickle=False) for _ in _PLANES)
+            file = io.BytesIO(self._folder.read(_name(start.after)))
+            x0, s1, s2, trained_variance = (np.load(file, allow_pickle=False) for _ in _PLANES)
             pedestal = Pedestal(x0, s1, s2, trained_variance, n_samples)
         except (OSError, ValueError, EOFError) as error:
             raise RunError(
@@ -120,19 +112,22 @@ class ChainStates:
 
     def keep_only(self, batches: Collection[int]) -> None:
         """Remove the states after all other batches, and what was left half-written."""
-        with contextlib.suppress(FileNotFoundError):
-            for path in list(self._folder.iterdir()):
-                match = _NAME.fullmatch(path.name)
-                if match is not None and (match[2] is not None or int(match[1]) not in batches):
-                    path.unlink(missing_ok=True)
+        for name in self._folder.names():
+            match = _NAME.fullmatch(name)
+            if match is not None and (match[2] is not None or int(match[1]) not in batches):
+                self._folder.remove(name)
 
     def remove(self, batch: int) -> None:
         """Remove the state after a batch, if it is there."""
         with contextlib.suppress(OSError):
-            self._path(batch).unlink(missing_ok=True)
+            self._folder.remove(_name(batch))
 
-    def _path(self, batch: int) -> Path:
-        return self._folder / f"state-{batch}.bin"
+    def _place(self, batch: int) -> str:
+        return f"{self._folder.place}/{_name(batch)}"
+
+
+def _name(batch: int) -> str:
+    return f"state-{batch}.bin"
 
 
 class StatePruner:

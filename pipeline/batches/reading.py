@@ -84,19 +84,23 @@ def frames_read(
         yield from _read_ahead(plugin.ahead, plugin, batch, clock, use, digest)
         return
     buffer = np.empty((0, *archive.frame_shape), archive.dtype)
-    for begin, end in ((plugin.run.chains.first_of(batch), batch.start), (batch.start, batch.stop)):
-        if begin == end:
-            continue
-        for start, stop in archive.blocks(begin, end, max_bytes=block_bytes):
-            if stop - start > len(buffer):
-                buffer = np.empty((stop - start, *archive.frame_shape), archive.dtype)
-            frames = buffer[: stop - start]
-            with clock.reading(use):
-                archive.read(start, stop, frames, use)
-                clock.nbytes += frames.nbytes
-                if digest is not None:
-                    digest.add(frames)
-            yield start, frames
+    with archive.ahead() as ahead:
+        for begin, end in ((plugin.run.chains.first_of(batch), batch.start), (batch.start, batch.stop)):
+            if begin == end:
+                continue
+            for start, stop in archive.blocks(begin, end, max_bytes=block_bytes):
+                if stop - start > len(buffer):
+                    buffer = np.empty((stop - start, *archive.frame_shape), archive.dtype)
+                frames = buffer[: stop - start]
+                with clock.reading(use):
+                    archive.expect(start, end, ahead)
+                    archive.read(start, stop, frames, use, ahead)
+                    # What has been taken makes room for more, which comes while these frames are searched.
+                    archive.expect(stop, end, ahead)
+                    clock.nbytes += frames.nbytes
+                    if digest is not None:
+                        digest.add(frames)
+                yield start, frames
 
 
 def _read_ahead(

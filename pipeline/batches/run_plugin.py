@@ -23,6 +23,7 @@ from pipeline.batches.plan import Batch
 from pipeline.batches.work_clock import WorkClock
 from pipeline.errors import ClusterUnavailableError
 from pipeline.faults import writing
+from pipeline.output.side_places import side_folder
 from pipeline.watching.gpu_memory import GPU_METRIC, GpuMemory
 from pipeline.watching.worker_metrics import worker_metrics
 from pipeline.workers.compiling_news import compiling_reported
@@ -141,7 +142,7 @@ class RunPlugin(WorkerPlugin):
         if start is None:
             return self.run.pedestal
         assert self.run.chain_folder is not None
-        return ChainStates(self.run.chain_folder).read(start, self.run.parameters.n_samples)
+        return ChainStates(side_folder(self.run.chain_folder)).read(start, self.run.parameters.n_samples)
 
     def keep_state(self, batch: Batch, pedestal: Pedestal) -> str:
         """Keep the pedestal after a batch for the next, if it is to start there; returns its digest, or nothing."""
@@ -149,7 +150,7 @@ class RunPlugin(WorkerPlugin):
             return ""
         # A worker that outlived its run leaves no state to the run that went on with it.
         self.writer.require_run()
-        return ChainStates(self.run.chain_folder).write(batch.index, pedestal)
+        return ChainStates(side_folder(self.run.chain_folder)).write(batch.index, pedestal)
 
     def write_frames(
         self,

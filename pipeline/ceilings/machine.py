@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from object_stores import ObjectAddress, is_url
 from pipeline.output import provenance
 
 
@@ -41,7 +42,10 @@ def cache_bytes() -> int:
 
 
 def storage_of(path: str) -> str:
-    """The file system that a path lies on, in words: its type and device."""
+    """The file system that a path lies on, in words: its type and device; of an address, the store."""
+    if is_url(path):
+        address = ObjectAddress.parse(path)
+        return f"{address.scheme}://{address.bucket}"
     place = Path(path).resolve()
     while not place.exists():
         place = place.parent

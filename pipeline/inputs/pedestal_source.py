@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from cluster_store import dataset_status, read_pedestal
 from finder import Pedestal
-from frame_archive import ArchiveAddress, ArchiveError, FrameArchive, find_plane
+from frame_archive import ArchiveAddress, ArchiveError, FrameArchive, find_plane, location_of
 from guarded_zarr import RefusedError
+from object_stores import is_url
+from pipeline.inputs.locations import is_there
 from pipeline.inputs.numpy_files import Check, UnsafePlaneError, read_numpy
 
 
@@ -109,16 +111,16 @@ def _count_of_first(wanted: str, archive: FrameArchive) -> int:
 
 
 def _from_path(path: str, archive: FrameArchive, n_samples: int) -> PedestalSource:
-    if not Path(path).exists():
+    if not is_there(path):
         raise ValueError(f"--pedestal {path}: there is no such file or folder")
-    if not Path(path).is_dir():
+    if not is_url(path) and not Path(path).is_dir():
         return ReadyPedestal(_from_npz(path, archive.frame_shape, n_samples), path)
     if dataset_status(path) not in ("absent", "foreign"):
         return ReadyPedestal(read_pedestal(path), f"the pedestal of {path}")
     planes = _mean_and_noise_of_group(path, archive.frame_shape)
     if planes is not None:
         return ReadyPedestal(_from_planes(path, *planes, n_samples), path)
-    other = ArchiveAddress(path).open()
+    other = ArchiveAddress(location_of(path)).open()
     return _darks(other, f"--pedestal {path} has neither dark frames nor arrays `mean` and `noise`")
 
 

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from frame_archive import ArchiveError, FrameArchive, find_plane
 from guarded_zarr import RefusedError
+from object_stores import is_url
+from pipeline.inputs.locations import is_there
 from pipeline.inputs.numpy_files import Check, UnsafePlaneError, read_numpy
 
 Mask = npt.NDArray[np.uint32]
@@ -67,10 +69,11 @@ class _UnfitError(ValueError):
 
 
 def _load(path: str, check: Check) -> npt.NDArray[Any]:
-    if not Path(path).exists():
+    if not is_there(path):
         raise ValueError(f"--mask {path}: there is no such file or folder")
     try:
-        return _from_zarr(path, check) if Path(path).is_dir() else read_numpy(path, _NAMES, check)
+        is_zarr = is_url(path) or Path(path).is_dir()
+        return _from_zarr(path, check) if is_zarr else read_numpy(path, _NAMES, check)
     except _UnfitError:
         raise
     except (ArchiveError, UnsafePlaneError, RefusedError) as error:

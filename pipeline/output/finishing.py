@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import xxhash
-import zarr
 
 from cluster_store import FrameStatus, finish_dataset, read_attributes, write_table
 from pipeline.batches.reports import BatchCount
@@ -105,7 +104,7 @@ def already_complete(prepared: PreparedRun, workers: int, startup_seconds: float
     """The result of a run for which nothing was left to do."""
     remove_journal(prepared.out)  # a run that ended between its last two steps leaves it
     nothing = nothing_done(prepared, workers, startup_seconds)
-    digest = zarr.open_group(prepared.out, mode="r").attrs.get("digest")
+    digest = read_attributes(prepared.out).get("digest")
     listed = prepared.layout.cluster_list
     return RunResult(prepared.out, nothing, str(digest), was_complete=True, clusters_listed=listed)
 

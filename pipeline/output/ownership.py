@@ -2,20 +2,17 @@
 
 The file says which process of which machine it is, and is touched every few seconds. A writer on the same machine is
 looked up among the living processes; one on another machine counts as dead when its file has not been touched for a
-minute. To read and replace the file takes a lock of the system's (``flock``), so that of two runs that begin at the
-same moment only one gets the place.
+minute. It is replaced in one step with looking at what it was, so that of two runs that begin at the same moment only
+one gets the place: see :mod:`pipeline.output.lock_places` and, on object stores, :mod:`pipeline.output.lock_objects`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
-import stat
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,8 +21,11 @@ from pathlib import Path
 
 import psutil
 
+from object_stores import ObjectAddress, StoreFaultError, is_url
 from pipeline.faults import writing
 from pipeline.output import provenance
+from pipeline.output.lock_objects import LockObject
+from pipeline.output.lock_places import LockFile, LockPlace
 
 logger = logging.getLogger(__name__)
 
@@ -66,15 +66,24 @@ class Writer:
 
 
 def lock_file(out: str) -> Path:
-    """The file that says who writes the dataset at ``out``."""
+    """The file that says who writes a local dataset at ``out``."""
     return Path(f"{out}.lock")
 
 
+def lock_place(out: str) -> LockPlace:
+    """Where it is said who writes the dataset at ``out``."""
+    return LockObject(ObjectAddress.parse(f"{out}.lock")) if is_url(out) else LockFile(lock_file(out))
+
+
 def living_writer(out: str) -> Writer | None:
-    """The run that is writing the dataset at ``out`` now; None if none is known to be alive."""
-    path = lock_file(out)
-    writer = _read(path)
-    return writer if writer is not None and _is_alive(writer, path) else None
+    """The run that is writing the dataset at ``out`` now; None if none is known to be alive.
+
+    Raises:
+        StoreFaultError: The object store that it is on does not say.
+    """
+    place = lock_place(out)
+    writer = _writer(_said(place))
+    return writer if writer is not None and _is_alive(writer, place) else None
 
 
 @contextmanager
@@ -85,17 +94,29 @@ def sole_writer(out: str, run_id: str) -> Iterator[Writer | None]:
         FileExistsError: Another run is writing it; the message names its process and machine.
         OutputError: The file can't be written.
     """
-    path = lock_file(out)
+    place = lock_place(out)
     require_lock_place(out)
-    me = Writer.here(run_id)
-    with writing(str(path)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = _take(path, me, out)
+    content = json.dumps(asdict(Writer.here(run_id))).encode()
+
+    def may(before: bytes | None) -> None:
+        writer = _writer(before)
+        if writer is not None and _is_alive(writer, place):
+            raise being_written(out, writer)
+
+    # Before the place is taken: whoever looks at it must find a run that is at work.
+    _at_work.add(run_id)
+    try:
+        with writing(place.place):
+            before = _writer(place.take(content, may))
+    except BaseException:
+        _at_work.discard(run_id)
+        raise
     if before is not None:
         logger.info("%s was being written by %s, which has ended", out, before)
-    _at_work.add(run_id)
     ended = threading.Event()
-    touching = threading.Thread(target=_keep_touching, args=(path, me, ended), name="photonflow-lock", daemon=True)
+    touching = threading.Thread(
+        target=_keep_touching, args=(place, content, ended), name="photonflow-lock", daemon=True
+    )
     touching.start()
     try:
         yield before
@@ -103,9 +124,8 @@ def sole_writer(out: str, run_id: str) -> Iterator[Writer | None]:
         ended.set()
         touching.join()
         _at_work.discard(run_id)
-        with contextlib.suppress(OSError), _locked(path):
-            if _read(path) == me:
-                path.unlink()
+        with contextlib.suppress(OSError):
+            place.remove(content)
 
 
 def require_lock_place(out: str) -> None:
@@ -114,16 +134,12 @@ def require_lock_place(out: str) -> None:
     Raises:
         FileExistsError: Something does.
     """
-    path = lock_file(out)
-    try:
-        kind = path.lstat().st_mode
-        foreign = not stat.S_ISREG(kind) or not _may_be_ours(path.read_bytes())
-    except FileNotFoundError:  # perhaps only just: its writer has ended
-        return
-    if foreign:
+    place = lock_place(out)
+    content = place.read() if place.is_ordinary() else b"?"
+    if content is not None and not _may_be_ours(content):
         raise FileExistsError(
-            f"{path} is in the way: a run says there that it writes {out}, and that is no such file of photonflow's; "
-            "move it, or give --out another place"
+            f"{place.place} is in the way: a run says there that it writes {out}, and that is no such file of "
+            "photonflow's; move it, or give --out another place"
         )
 
 
@@ -137,54 +153,27 @@ def being_written(out: str, writer: Writer) -> FileExistsError:
     return FileExistsError(f"{out} is being written by {writer}: wait for it, end it, or give --out another place")
 
 
-def _take(path: Path, me: Writer, out: str) -> Writer | None:
-    while True:
-        with _locked(path) as file:
-            # Whoever had the lock before may have removed the file that was opened here.
-            if not _is_at(path, file):
-                continue
-            before = _read(path)
-            if before is not None and _is_alive(before, path):
-                raise being_written(out, before)
-            content = json.dumps(asdict(me)).encode()
-            os.ftruncate(file, 0)
-            if os.pwrite(file, content, 0) < len(content):
-                raise OSError(28, os.strerror(28), str(path))
-            return before
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+def _said(place: LockPlace) -> bytes | None:
     try:
-        # A file system without such locks leaves a moment in which two runs may both begin; the later one then stops
-        # the other at its next write, for the dataset says whose it is.
-        with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield file
-    finally:
-        os.close(file)
-
-
-def _is_at(path: Path, file: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file))
-    except FileNotFoundError:
-        return False
-
-
-def _read(path: Path) -> Writer | None:
-    try:
-        content = json.loads(path.read_bytes())
-        run_id, host, machine = (str(content[name]) for name in ("run_id", "host", "machine"))
-        return Writer(run_id, host, machine, int(content["pid"]), float(content["began"]))
-    except (OSError, ValueError, TypeError, KeyError):
+        return place.read()
+    except StoreFaultError:
+        raise
+    except OSError:
         return None
 
 
-def _is_alive(writer: Writer, path: Path) -> bool:
+def _writer(said: bytes | None) -> Writer | None:
+    try:
+        content = json.loads(said or b"")
+        run_id, host, machine = (str(content[name]) for name in ("run_id", "host", "machine"))
+        return Writer(run_id, host, machine, int(content["pid"]), float(content["began"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _is_alive(writer: Writer, place: LockPlace) -> bool:
     if writer.machine != _this_machine():
-        return _age(path) < SECONDS_TO_COUNT_AS_DEAD
+        return place.age() < SECONDS_TO_COUNT_AS_DEAD
     if writer.pid == os.getpid():
         return writer.run_id in _at_work
     try:
@@ -214,23 +203,7 @@ def _this_machine() -> str:
         return f"{provenance.host()} {psutil.boot_time():.0f}"
 
 
-def _age(path: Path) -> float:
-    """How long ago a file was touched, in s, by the clock of its file system: machines' clocks differ."""
-    probe = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    try:
-        touched = path.stat().st_mtime
-        probe.touch()
-        now = probe.stat().st_mtime
-    except OSError:
-        return 0.0
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)
-    return now - touched
-
-
-def _keep_touching(path: Path, me: Writer, ended: threading.Event) -> None:
+def _keep_touching(place: LockPlace, content: bytes, ended: threading.Event) -> None:
     while not ended.wait(SECONDS_BETWEEN_TOUCHES):
         with contextlib.suppress(OSError):
-            if _read(path) == me:
-                os.utime(path)
+            place.touch(content)

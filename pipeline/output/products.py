@@ -7,12 +7,10 @@ says of which batches it is: a batch is in the sum once, however often it is fou
 from __future__ import annotations
 
 import contextlib
-import os
+import io
 import time
-import uuid
 import zipfile
 from collections.abc import Collection, Set
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,8 @@ import numpy.typing as npt
 
 from cluster_store import Column, Table
 from finder.products import ProductOptions, Products
+from object_stores import StoreFaultError
+from pipeline.output.side_folder import SideFolder
 
 FILE_NAME = "products.npz"
 # What is lost of the sum with a client that is killed, and has to be found again.
@@ -36,10 +36,10 @@ class ProductTotals:
         origin: The run that began it: a sum of another is not gone on with.
     """
 
-    def __init__(self, options: ProductOptions, frame_shape: tuple[int, int], folder: Path, origin: str) -> None:
+    def __init__(self, options: ProductOptions, frame_shape: tuple[int, int], folder: SideFolder, origin: str) -> None:
         self._options = options
         self._frame_shape = frame_shape
-        self._path = folder / FILE_NAME
+        self._folder = folder
         self._origin = origin
         self._saved = time.monotonic()
         self.clear()
@@ -70,23 +70,16 @@ class ProductTotals:
         """
         if not self._options.names:
             return
-        half_written = self._path.with_name(f"{FILE_NAME}.{uuid.uuid4().hex}.partial")
-        try:
-            with half_written.open("wb") as file:
-                np.savez(
-                    file,
-                    origin=np.array(self._origin),
-                    batches=np.array(sorted(self._batches), np.int64),
-                    spectrum=self.products.spectrum,
-                    hit_map=self.products.hit_map,
-                    eta=self.products.eta,
-                )
-                file.flush()
-                os.fsync(file.fileno())
-            half_written.replace(self._path)
-        finally:
-            with contextlib.suppress(OSError):
-                half_written.unlink(missing_ok=True)
+        file = io.BytesIO()
+        np.savez(
+            file,
+            origin=np.array(self._origin),
+            batches=np.array(sorted(self._batches), np.int64),
+            spectrum=self.products.spectrum,
+            hit_map=self.products.hit_map,
+            eta=self.products.eta,
+        )
+        self._folder.replace(FILE_NAME, file.getvalue())
         self._saved = time.monotonic()
 
     def load(self, known: Collection[int]) -> None:
@@ -96,9 +89,15 @@ class ProductTotals:
             known: The batches of which something is known; a sum with any other in it is left alone.
         """
         self.clear()
+        try:
+            content = self._folder.read(FILE_NAME)
+        except StoreFaultError:
+            raise
+        except OSError:
+            return
         with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             # Whatever is wrong with the file, no batch is in it.
-            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 found = {name: np.asarray(archive[name]) for name in archive.files}
             products = Products(found["spectrum"], found["hit_map"], found["eta"])
             batches = set(found["batches"].tolist())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 _HIDDEN = "***"
+# What the environment holds of keys of object stores, wherever it may have got to.
+_SECRETS = re.compile(r"(?:AWS|AZURE|GOOGLE)_\w*(?:KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|SAS)\w*", re.IGNORECASE)
+_SHORTEST_SECRET = 6
 # A user and a password, or a key, before the host: s3://id:secret@bucket/x; as a path it has one slash.
 _USER = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]+:/{1,2})[^/\s'\"@]+@")
 # Signed links and tokens: ?X-Amz-Signature=…, &token=…, and the same as options of their own: secret=…
@@ -14,5 +18,8 @@ _PARAMETER = re.compile(rf"(?P<name>(?:{_NAMES})=)[^&;\s'\"]+", re.IGNORECASE)
 
 
 def redacted(text: str) -> str:
-    """The text without passwords, keys and tokens: what stands in their place is ``***``."""
+    """The text without passwords, keys and tokens, be they in addresses or this process's environment: ``***``."""
+    for name, value in os.environ.items():
+        if len(value) >= _SHORTEST_SECRET and value in text and _SECRETS.fullmatch(name):
+            text = text.replace(value, _HIDDEN)
     return _PARAMETER.sub(rf"\g<name>{_HIDDEN}", _USER.sub(rf"\g<scheme>{_HIDDEN}@", text))

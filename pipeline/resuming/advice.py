@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from cluster_store import dataset_status
+from object_stores import is_url
 from pipeline.output.redaction import redacted
 from pipeline.preparation import PreparedRun
 from pipeline.resuming.journal import read_header
@@ -25,7 +26,7 @@ def what_is_left(prepared: PreparedRun, begun: bool = False) -> str:
     except OSError:
         return out_of_reach
     # A run makes the folder that its output lies in, should there be none, before anything else.
-    if not Path(out).parent.exists():
+    if not is_url(out) and not Path(out).parent.exists():
         return out_of_reach
     if status == "complete" and (header is None or header.created):
         return f"the dataset at {out} is complete"

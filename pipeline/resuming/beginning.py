@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import zarr
 from distributed import Client, as_completed
 
 from cluster_store import (
@@ -17,6 +16,7 @@ from cluster_store import (
     create_dataset,
     dataset_status,
     open_dataset,
+    read_attributes,
     read_table,
     remove_rows,
     reopen_dataset,
@@ -29,9 +29,10 @@ from pipeline.batches.reports import BatchCount
 from pipeline.batches.worker import find_batch, report_batch
 from pipeline.errors import ResumeError, RunStoppedError
 from pipeline.output.products import ProductTotals
+from pipeline.output.side_places import side_folder
 from pipeline.output.tables import stamp_number
 from pipeline.preparation import PreparedRun
-from pipeline.resuming.journal import RunHeader, RunJournal, journal_folder, read_counts, read_header
+from pipeline.resuming.journal import RunHeader, RunJournal, journal_place, read_counts, read_header
 from pipeline.resuming.made_from import differences
 from pipeline.resuming.remaining import Remaining, remaining, skipped, with_chain_starts, with_products
 from pipeline.resuming.verification import FrameComparison
@@ -65,7 +66,7 @@ def run_of_dataset(out: str) -> str | None:
     """The ``run_id`` of the dataset at ``out``; None where there is none."""
     if dataset_status(out) not in ("running", "complete"):
         return None
-    return str(zarr.open_group(out, mode="r", use_consolidated=False).attrs.get("run_id", ""))
+    return str(read_attributes(out).get("run_id", ""))
 
 
 def begin_anew(
@@ -117,7 +118,7 @@ def begin_again(
         header = _header_of_complete(out)
         if header is None:
             raise ResumeError(
-                f"{out} has no journal beside it ({journal_folder(out)}), so it can't be gone on with: give "
+                f"{out} has no journal beside it ({journal_place(out)}), so it can't be gone on with: give "
                 "--overwrite to begin anew, or --out another place"
             )
         counts: dict[int, BatchCount] = {}
@@ -210,7 +211,7 @@ def _header_of_complete(out: str) -> RunHeader | None:
     """What a finished run, whose journal is gone, says of itself; None if there is none."""
     if dataset_status(out) != "complete":
         return None
-    attrs = zarr.open_group(out, mode="r").attrs
+    attrs = read_attributes(out)
     made = attrs.get("made_from")
     return RunHeader((str(attrs["run_id"]),), json.loads(made), created=True) if isinstance(made, str) else None
 
@@ -236,7 +237,7 @@ def _may_replace(out: str, of_dataset: str) -> bool:
 
 def _totals(prepared: PreparedRun, header: RunHeader) -> ProductTotals:
     """The sum of the run that began with the journal's first; empty, until it is loaded."""
-    folder, origin = journal_folder(prepared.out), header.run_ids[0]
+    folder, origin = side_folder(journal_place(prepared.out)), header.run_ids[0]
     return ProductTotals(prepared.options.products, prepared.archive.frame_shape, folder, origin)
 
 
@@ -256,7 +257,7 @@ def _left(
     if prepared.options.products.names:
         left = with_products(left, totals.batches)
     if prepared.options.tracking == "chain":
-        states = ChainStates(journal_folder(prepared.out))
+        states = ChainStates(side_folder(journal_place(prepared.out)))
         left = with_chain_starts(left, plan, states, prepared.options.parameters.n_samples)
     n_known = next((k for k in range(len(plan)) if k not in counts), len(plan))
     # A batch that is in the sum may no more come to something else than one whose rows have their places.

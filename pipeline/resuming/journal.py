@@ -11,10 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import re
-import shutil
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,22 +19,28 @@ from typing import Any, Self, get_type_hints
 
 import xxhash
 
+from object_stores import StoreFaultError
 from pipeline.batches.plan import BatchPlan
 from pipeline.batches.reports import BatchCount
 from pipeline.faults import writing
 from pipeline.output.products import FILE_NAME
+from pipeline.output.side_folder import PARTIAL, LineLog, SideFolder
+from pipeline.output.side_places import side_folder
 
 JOURNAL_VERSION = 1
 _KIND = "photonflow journal"
 _HEADER, _LINES = "run.json", "batches.log"
-_OURS = re.compile(
-    rf"({re.escape(_HEADER)}|{re.escape(_LINES)}|state-\d+\.bin|{re.escape(FILE_NAME)})(\.[0-9a-f]+\.partial)?"
-)
+_OURS = re.compile(rf"({re.escape(_HEADER)}|{re.escape(_LINES)}|state-\d+\.bin|{re.escape(FILE_NAME)}){PARTIAL}")
+
+
+def journal_place(out: str) -> str:
+    """Where the journal of the dataset at ``out`` lies: a path, or an address."""
+    return f"{out}.journal"
 
 
 def journal_folder(out: str) -> Path:
-    """Where the journal of the dataset at ``out`` lies."""
-    return Path(f"{out}.journal")
+    """Where the journal of a local dataset at ``out`` lies."""
+    return Path(journal_place(out))
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,9 @@ class RunJournal:
     """
 
     def __init__(self, out: str, header: RunHeader) -> None:
-        self.folder = journal_folder(out)
+        self.folder = side_folder(journal_place(out))
         self.header = header
-        self._lines: int | None = None
+        self._lines: LineLog | None = None
 
     @classmethod
     def begin(cls, out: str, header: RunHeader, counts: Iterable[BatchCount] = ()) -> Self:
@@ -82,17 +85,17 @@ class RunJournal:
         """
         journal = cls(out, header)
         require_journal_place(out)
-        with writing(str(journal.folder)):
-            journal.folder.mkdir(parents=True, exist_ok=True)
+        with writing(journal.folder.place):
+            journal.folder.make()
             lines = b"".join([_line(list(_COLUMNS)), *(_line(_values(count)) for count in counts)])
-            _replace(journal.folder / _LINES, lines)
+            journal.folder.begin_log(_LINES, lines)
             journal._write_header()
         return journal
 
     def mark_created(self) -> None:
         """Note that the dataset has been created."""
         self.header = dataclasses.replace(self.header, created=True)
-        with writing(str(self.folder)):
+        with writing(self.folder.place):
             self._write_header()
 
     def append(self, count: BatchCount) -> None:
@@ -101,22 +104,25 @@ class RunJournal:
         Raises:
             OutputError: It can't be written.
         """
-        with writing(str(self.folder)):
+        with writing(self.folder.place):
             if self._lines is None:
-                self._lines = os.open(self.folder / _LINES, os.O_WRONLY | os.O_APPEND)
-            line = _line(_values(count))
-            if os.write(self._lines, line) < len(line):
-                raise OSError(28, os.strerror(28))
+                self._lines = self.folder.log(_LINES)
+            self._lines.append(_line(_values(count)))
 
     def close(self) -> None:
-        """Close the file; the journal stays."""
+        """Close the file; the journal stays.
+
+        Raises:
+            OutputError: What was noted can't be written.
+        """
         if self._lines is not None:
-            os.close(self._lines)
-            self._lines = None
+            lines, self._lines = self._lines, None
+            with writing(self.folder.place):
+                lines.close()
 
     def _write_header(self) -> None:
         content = {"kind": _KIND, "version": JOURNAL_VERSION, **dataclasses.asdict(self.header)}
-        _replace(self.folder / _HEADER, json.dumps(content, indent=2).encode())
+        self.folder.replace(_HEADER, json.dumps(content, indent=2).encode())
 
 
 def require_journal_place(out: str) -> None:
@@ -125,39 +131,49 @@ def require_journal_place(out: str) -> None:
     Raises:
         FileExistsError: Something does.
     """
-    folder = journal_folder(out)
-    if os.path.lexists(folder) and not _is_ours(folder):
+    folder = side_folder(journal_place(out))
+    if folder.is_there() and not _is_ours(folder):
         raise FileExistsError(
-            f"{folder} is in the way: a run keeps its journal there, and that is none of photonflow's; move it, or "
-            "give --out another place"
+            f"{folder.place} is in the way: a run keeps its journal there, and that is none of photonflow's; move it, "
+            "or give --out another place"
         )
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_ours(folder: SideFolder) -> bool:
     """Whether a folder is a journal, of any version and in any state that a run may have left it in."""
-    if folder.is_symlink() or not folder.is_dir():
+    if not folder.is_folder():
         return False
-    header, lines = folder / _HEADER, folder / _LINES
     try:
-        if header.is_file() and not header.is_symlink():
-            return bool(json.loads(header.read_bytes())["kind"] == _KIND)
+        if folder.is_file(_HEADER):
+            return bool(json.loads(folder.read(_HEADER))["kind"] == _KIND)
         # One that was begun or half removed has no header; then nothing else may lie there either.
-        first = lines.read_bytes().partition(b"\n")[0] if lines.exists() else None
+        first = _first_line(folder)
+    except StoreFaultError:
+        raise
     except (OSError, ValueError, TypeError, KeyError):
         return False
     is_foreign = first is not None and _parsed(first) is None
-    return not is_foreign and all(_OURS.fullmatch(entry.name) for entry in folder.iterdir())
+    return not is_foreign and all(_OURS.fullmatch(name) for name in folder.names())
+
+
+def _first_line(folder: SideFolder) -> bytes | None:
+    try:
+        return folder.read_log(_LINES).partition(b"\n")[0]
+    except FileNotFoundError:
+        return None
 
 
 def read_header(out: str) -> RunHeader | None:
     """The header of the journal beside ``out``; None where there is none, or it isn't one of ours or this version's."""
     try:
-        content = json.loads((journal_folder(out) / _HEADER).read_bytes())
+        content = json.loads(side_folder(journal_place(out)).read(_HEADER))
         if content["kind"] != _KIND or content["version"] != JOURNAL_VERSION:
             return None
         return RunHeader(
             tuple(content["run_ids"]), dict(content["made_from"]), content["replaces"], bool(content["created"])
         )
+    except StoreFaultError:
+        raise
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -166,7 +182,9 @@ def read_counts(out: str, plan: BatchPlan) -> dict[int, BatchCount]:
     """What the journal beside ``out`` says of each batch; lines that are torn or damaged are left out."""
     counts = {}
     try:
-        lines = (journal_folder(out) / _LINES).read_bytes().split(b"\n")
+        lines = side_folder(journal_place(out)).read_log(_LINES).split(b"\n")
+    except StoreFaultError:
+        raise
     except OSError:
         return {}
     known = [values for line in lines if (values := _parsed(line)) is not None]
@@ -181,29 +199,14 @@ def read_counts(out: str, plan: BatchPlan) -> dict[int, BatchCount]:
 
 def remove_journal(out: str) -> None:
     """Remove the journal beside ``out``, if there is one; files that are not ours stay, and so does their folder."""
-    folder = journal_folder(out)
+    folder = side_folder(journal_place(out))
     if not _is_ours(folder):
         return
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         # The header first: without it the rest says nothing.
-        (folder / _HEADER).unlink(missing_ok=True)
-        names = [entry.name for entry in folder.iterdir()]
-        if all(_OURS.fullmatch(name) for name in names):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    half_written = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
-    try:
-        with half_written.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        half_written.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            half_written.unlink(missing_ok=True)
-        raise
+        folder.remove(_HEADER)
+        if all(_OURS.fullmatch(name) for name in folder.names()):
+            folder.remove_all()
 
 
 def _line(values: list[Any]) -> bytes:

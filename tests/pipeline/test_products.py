@@ -19,6 +19,7 @@ from pipeline import ClusterConfig, RunOptions, execute, open_cluster, prepare, 
 from pipeline.errors import ResumeError
 from pipeline.output import products as products_module
 from pipeline.output.products import ProductTotals, products_table
+from pipeline.output.side_folder import LocalSideFolder
 
 OPTIONS = ProductOptions(PRODUCTS, SpectrumBins(0, 400, 2), eta_bins=12)
 SHAPE = (20, 30)
@@ -34,7 +35,7 @@ def some_products(seed, n=500):
 
 @pytest.fixture
 def totals(tmp_path):
-    return ProductTotals(OPTIONS, SHAPE, tmp_path, "first")
+    return ProductTotals(OPTIONS, SHAPE, LocalSideFolder(tmp_path), "first")
 
 
 def assert_same_products(first, second):
@@ -53,7 +54,7 @@ def test_a_sum_is_taken_up_where_it_was_left(totals, tmp_path):
     totals.add(2, some_products(2))
     totals.save()
     totals.add(5, some_products(5))
-    again = ProductTotals(OPTIONS, SHAPE, tmp_path, "first")
+    again = ProductTotals(OPTIONS, SHAPE, LocalSideFolder(tmp_path), "first")
     again.load(range(6))
     assert sorted(again.batches) == [2]
     again.add(2, some_products(2))
@@ -67,7 +68,7 @@ def test_a_sum_that_is_not_this_runs_or_not_whole_is_not_taken_up(totals, tmp_pa
     totals.save()
 
     def taken_up(options=OPTIONS, origin="first", known=range(6)):
-        other = ProductTotals(options, SHAPE, tmp_path, origin)
+        other = ProductTotals(options, SHAPE, LocalSideFolder(tmp_path), origin)
         other.load(known)
         return len(other.batches) > 0
 

@@ -105,8 +105,8 @@ class TestJournal:
     @pytest.mark.parametrize("cut", [1, 5, 60, 400])
     def test_a_torn_end_costs_the_lines_that_it_cuts(self, tmp_path, plan, cut):
         out = str(tmp_path / "a.zarr")
-        journal = RunJournal.begin(out, RunHeader(("r",), {}), [count_of(plan, k, k) for k in range(5)])
-        path = journal.folder / "batches.log"
+        RunJournal.begin(out, RunHeader(("r",), {}), [count_of(plan, k, k) for k in range(5)])
+        path = journal_folder(out) / "batches.log"
         whole = path.read_bytes()
         path.write_bytes(whole[:-cut])
         n_whole = whole[:-cut].count(b"\n") - 1 + (cut == 1)
@@ -114,8 +114,8 @@ class TestJournal:
 
     def test_a_flipped_bit_costs_its_line(self, tmp_path, plan):
         out = str(tmp_path / "a.zarr")
-        journal = RunJournal.begin(out, RunHeader(("r",), {}), [count_of(plan, k, k) for k in range(5)])
-        path = journal.folder / "batches.log"
+        RunJournal.begin(out, RunHeader(("r",), {}), [count_of(plan, k, k) for k in range(5)])
+        path = journal_folder(out) / "batches.log"
         lines = path.read_bytes().split(b"\n")
         lines[3] = lines[3][:30] + bytes([lines[3][30] ^ 1]) + lines[3][31:]
         path.write_bytes(b"\n".join(lines))

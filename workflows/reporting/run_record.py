@@ -11,6 +11,7 @@ from typing import Any
 import xarray as xr
 
 from cluster_store import dataset_status, open_dataset, read_attributes, read_table
+from frame_archive import location_of
 
 
 class AbsentError(ValueError):
@@ -22,7 +23,7 @@ class RunRecord:
     """A finished run.
 
     Args:
-        path: The dataset.
+        path: Path or address of the dataset.
         clusters: It, opened.
         attrs: Its attributes.
         account: Stages, ceilings, and where the time went (:meth:`roofline.accounting.Account.as_dict`), or nothing.
@@ -31,7 +32,7 @@ class RunRecord:
         bench: What a benchmark wrote; nothing without one.
     """
 
-    path: Path
+    path: str
     clusters: xr.Dataset
     attrs: dict[str, Any]
     account: dict[str, Any] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class RunRecord:
     @property
     def name(self) -> str:
         """The dataset's name."""
-        return self.path.name
+        return self.path.rpartition("/")[2]
 
     @property
     def n_frames(self) -> int:
@@ -110,7 +111,7 @@ def read_run(path: str, bench: str | None) -> RunRecord:
         raise ValueError(f"{path} {why}; a report is made of a complete dataset")
     attrs = read_attributes(path)
     return RunRecord(
-        path=Path(path).absolute(),
+        path=location_of(path),
         clusters=open_dataset(path),
         attrs=attrs,
         account=_json(attrs.get("throughput")),

@@ -14,7 +14,7 @@ from cluster_store.formats.clust_writer import require_expressible, write_clust
 from cluster_store.formats.hdf5 import is_our_hdf5, write_hdf5
 from cluster_store.formats.libraries import required
 from cluster_store.formats.parquet import is_our_parquet, write_parquet
-from cluster_store.formats.places import written_aside
+from cluster_store.formats.places import local_place, written_aside
 from cluster_store.formats.stored_clusters import StoredClusters
 from cluster_store.replacing import require_replaceable
 
@@ -68,7 +68,7 @@ def export_clusters(
     Raises:
         DatasetError: One sentence says what is wrong and what to do.
     """
-    place = Path(to).absolute()
+    place = local_place(to)
     suffix = place.suffix.lower()
     if suffix not in FORMATS:
         raise DatasetError(f"{to} does not say in which format: end it with one of {', '.join(FORMATS)}.")
@@ -120,7 +120,7 @@ def import_clusters(
     Raises:
         DatasetError: One sentence says what is wrong, at which byte of the file, and what to do.
     """
-    place = Path(to).absolute()
+    place = local_place(to)
     file = ClustFile(Path(source).absolute(), layout, frame_shape)
     n_frames = sum(1 for _ in file.headers())
     done = [0, 0]

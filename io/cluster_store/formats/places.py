@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cluster_store.errors import DatasetError
 from guarded_zarr import enclosing_store
+from object_stores import is_url
 
 
 def require_free(place: Path, overwrite: bool, is_ours: Callable[[Path], bool], kind: str) -> None:
@@ -33,6 +34,17 @@ def require_free(place: Path, overwrite: bool, is_ours: Callable[[Path], bool], 
         raise DatasetError(f"{place} exists; choose another place, or ask to overwrite it (--overwrite).")
 
 
+def local_place(to: str | os.PathLike[str]) -> Path:
+    """Where to write to, on this machine's file systems.
+
+    Raises:
+        DatasetError: It is the address of an object store.
+    """
+    if is_url(os.fspath(to)):
+        raise DatasetError(f"{to} is on an object store, and exports are written to files; give a local path.")
+    return Path(to).absolute()
+
+
 @contextmanager
 def written_aside(
     place: Path, overwrite: bool, is_ours: Callable[[Path], bool], kind: str, within: str = ""
@@ -49,9 +61,8 @@ def written_aside(
     Raises:
         DatasetError: Something lies at `place` that stays, or it cannot be written.
     """
-    store = (
-        Path(within) if within and place.resolve().is_relative_to(Path(within).resolve()) else enclosing_store(place)
-    )
+    inside = within and place.resolve().is_relative_to(Path(within).resolve())
+    store = within if inside else enclosing_store(place)
     if store is not None:
         raise DatasetError(f"{place} lies inside {store}, where nothing foreign may lie; choose another place.")
     require_free(place, overwrite, is_ours, kind)

@@ -14,6 +14,7 @@ from cluster_store.chunks import missing_chunks, stored_keys
 from cluster_store.damage import reading
 from cluster_store.dataset_store import DatasetStore
 from cluster_store.errors import DatasetError
+from cluster_store.run_identity import open_store
 from cluster_store.schema import cluster_variables, frame_variables
 from cluster_store.soundness import require_sound
 from cluster_store.status import read_layout, require_cluster_list, require_complete
@@ -81,8 +82,7 @@ class StoredClusters:
         require_cluster_list(self.location)
         self.layout = read_layout(path)
         # What is damaged is then an error that names the file.
-        is_local = "://" not in self.location
-        store = DatasetStore(self.location, forms=require_sound(self.location)) if is_local else self.location
+        store = DatasetStore(open_store(self.location), self.location, require_sound(self.location))
         with reading(self.location):
             group = zarr.open_group(store, mode="r", zarr_format=3)
             self.attrs: dict[str, Any] = dict(group.attrs)

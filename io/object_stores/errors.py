@@ -1,0 +1,136 @@
+"""What a store answers, or doesn't, as one sentence without anything that is secret.
+
+An error of the library quotes the server's answer, and with it keys, signatures and tokens. Nothing of that text is
+passed on: it is only looked at for what kind of failure it tells of.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class StoreFaultError(OSError):
+    """A store that can't be reached, refuses, or fails; the message is one sentence without secrets.
+
+    Args:
+        place: the address of what was asked for.
+        task: what can't be done: "read", "written", "listed", "removed".
+        why: why, and what to do about it; `strerror`.
+    """
+
+    def __init__(self, place: str, task: str, why: str) -> None:
+        super().__init__(errno.EIO, why)
+        self.place, self.task = place, task
+
+    def __str__(self) -> str:
+        return f"{self.place} can't be {self.task}: {self.strerror}"
+
+    def __reduce__(self) -> tuple[type[StoreFaultError], tuple[str, str, str]]:
+        return type(self), (self.place, self.task, str(self.strerror))
+
+
+class BrokenOffError(StoreFaultError):
+    """An answer that broke off, or made no sense."""
+
+
+class TakenError(Exception):
+    """An object that was to be made is there already, or is no longer what it was."""
+
+
+# What to set where no keys were found.
+_KEYS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a bucket that is open to all,",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+_STATUS = re.compile(r"status[^0-9]{0,20}(\d{3})|\b([45]\d\d) (?:[A-Z][a-z]+|<)|returned non-2xx status code: (\d{3})")
+_NO_KEYS = (
+    "169.254.169.254",
+    "/latest/api/token",
+    "/latest/meta-data",
+    "MissingAccount",
+    "metadata.google.internal",
+    "failed to get credential",
+    "missing credentials",
+)
+_REFUSED = (
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "AccessDenied",
+    "PermissionDenied",
+    "Unauthenticated",
+    "ExpiredToken",
+    "Forbidden",
+    "AuthenticationFailed",
+    "InvalidToken",
+)
+_NO_BUCKET = "NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"
+_UNREACHABLE = "kind: Connect,", "tcp connect error", "dns error"
+_SILENT = "kind: Timeout,", "TimedOut"
+
+
+@contextmanager
+def in_one_sentence(place: str, task: str) -> Iterator[None]:
+    """Ask a store for something.
+
+    Args:
+        place: What is asked for; its URL.
+        task: What can't be done if it fails: "read", "written", "listed", "removed".
+
+    Raises:
+        FileNotFoundError: There is no such object.
+        TakenError: A condition does not hold.
+        StoreFaultError: The store can't be reached, refuses or fails.
+    """
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        if any(name in str(error) for name in _NO_BUCKET):
+            raise _fault(place, task, str(error)) from None
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place) from None
+    except (AlreadyExistsError, PreconditionError):
+        raise TakenError(place) from None
+    except PermissionError as error:
+        raise _fault(place, task, f"PermissionDenied {error}") from None
+    except (BaseError, OSError) as error:
+        if isinstance(error, StoreFaultError):
+            raise
+        raise _fault(place, task, f"{type(error).__name__} {error}") from None
+
+
+def _fault(place: str, task: str, text: str) -> StoreFaultError:
+    why = _why(place.partition("://")[0], text)
+    if why is None:
+        why = "the connection broke off, or the answer makes no sense; see that the address is that of such a store"
+        return BrokenOffError(place, task, why)
+    return StoreFaultError(place, task, why)
+
+
+def _why(scheme: str, text: str) -> str | None:
+    if any(sign in text for sign in _NO_BUCKET):
+        return "there is no such bucket; make it, or check its name"
+    if any(sign in text for sign in _NO_KEYS):
+        return f"no keys were found; set {_KEYS.get(scheme, 'them')} in the environment of every machine that reads it"
+    status = _status(text)
+    if any(sign in text for sign in _REFUSED) or status in (401, 403):
+        return "the server refuses it; see that the keys in this machine's environment are valid, and allow it"
+    if any(sign in text for sign in _UNREACHABLE):
+        return "the server can't be reached; see that it runs, and that its address is right"
+    if any(sign in text for sign in _SILENT):
+        return "the server does not answer in time; see that it is well, or raise PHOTONFLOW_STORE_PATIENCE (seconds)"
+    if status is not None and status >= 500:
+        return f"the server fails (HTTP {status}); see that it is well, and try again"
+    if status is not None:
+        return f"the server refuses it (HTTP {status}); see that the address is right"
+    return None
+
+
+def _status(text: str) -> int | None:
+    match = _STATUS.search(text)
+    return None if match is None else int(next(group for group in match.groups() if group))
