@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class RunsPage:
     def __init__(self, board: RunBoard) -> None:
         self._board = board
         self._views: dict[str, RunView] = {}
-        self._rest = _html(card=True)
+        self._rest = _html(page_style.CARD)
         self.root: Column = column(sizing_mode="stretch_width", styles={"padding": "16px", "gap": "16px"})
 
     def update(self) -> None:
@@ -113,7 +113,7 @@ class RunView:
     def __init__(self, run: ShownRun, board: RunBoard) -> None:
         self._run, self._board = run, board
         self._head, self._tiles = _html(), _html()
-        self._stages, self._workers = _html(), _html()
+        self._stages, self._workers = _html(page_style.HALF), _html(page_style.HALF)
         self._charts = (
             RateChart("Frames a second", page_style.FRAMES, of_clusters=False),
             RateChart("Clusters a second", page_style.CLUSTERS, of_clusters=True),
@@ -124,7 +124,7 @@ class RunView:
             self._head,
             self._tiles,
             row(*(chart.figure for chart in self._charts), sizing_mode="stretch_width", styles={"margin-top": "12px"}),
-            row(self._stages, self._workers, sizing_mode="stretch_width", styles={"gap": "28px", "flex-wrap": "wrap"}),
+            row(self._stages, self._workers, sizing_mode="stretch_width", styles=page_style.HALVES),
             sizing_mode="stretch_width",
             styles=page_style.CARD,
         )
@@ -161,8 +161,8 @@ def workers_of(scheduler: Any) -> Iterator[WorkerOnScheduler]:
         )
 
 
-def _html(card: bool = False) -> Div:
-    styles: dict[str, str | None] = dict(page_style.CARD) if card else {"flex": "1 1 420px"}
+def _html(style: Mapping[str, str] | None = None) -> Div:
+    styles: dict[str, str | None] = dict(style or {})
     return Div(sizing_mode="stretch_width", stylesheets=[InlineStyleSheet(css=page_style.CSS)], styles=styles)
 
 

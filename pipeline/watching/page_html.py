@@ -46,12 +46,13 @@ def head(run: ShownRun, now: float) -> str:
     done = state.frames / what.frames if what.frames else 1.0
     why = f'<div class="why">{escape(state.message)}</div>' if state.message and state.outcome != "complete" else ""
     kept = f" · {whole(what.frames_kept)} of an earlier run" if what.frames_kept else ""
+    width = f"{100 * min(done, 1.0):.1f}%"
     return (
         f'<div class="head"><span class="name">{escape(what.name)}</span>{_pill(run)}'
         f'<span class="quiet">run {escape(what.run_id)} · {escape(what.backend)} finder · '
         f"began {time.strftime('%H:%M:%S', time.localtime(what.began))}</span></div>"
         f'<div class="quiet">{escape(what.archive)} → {escape(what.out)}</div>{why}'
-        f'<div class="track whole"><i style="width:{100 * min(done, 1.0):.1f}%"></i></div>'
+        f'<div class="track whole"><i class="{escape(state.outcome)}" style="width:{width}"></i></div>'
         f'<div class="under quiet"><span>{state.frames:,} of {what.frames:,} frames{kept}</span>'
         f"<span>{done:.1%}</span></div>"
     )
@@ -74,7 +75,7 @@ def tiles(run: ShownRun, now: float) -> str:
         ("clusters/s", whole(clusters_now if going else clusters), f"{whole(clusters)} over the run"),
         ("batches", f"{state.batches - state.skipped:,} of {what.batches:,}", batches),
         ("clusters", whole(state.clusters), f"{each:,.1f} a frame" if state.frames else ""),
-        ("pedestal off", widths(state.offset), f"moved {widths(state.movement)} in the last batch"),
+        ("pedestal off", widths(state.offset), f"moved {widths(state.movement)} within"),
         (
             ("time left", duration(left), f"{duration(seconds)} so far")
             if going
@@ -89,7 +90,7 @@ def stages(run: ShownRun) -> str:
     state = run.state
     rows = [*state.stages]
     frames = max(state.frames - run.description.frames_kept, 0)
-    tallest, longest = state.tallest, max([state.idle_seconds, *(stage.seconds for stage in rows)], default=0.0)
+    longest = max([state.idle_seconds, *(stage.seconds for stage in rows)], default=0.0)
     measured = any(stage.floor_seconds == stage.floor_seconds for stage in rows)
     key = (
         '<i class="key" style="background:#4a90d9"></i>at its ceiling'
@@ -97,7 +98,7 @@ def stages(run: ShownRun) -> str:
         if measured
         else "ceilings are not measured: photonflow roofline measure ARCHIVE"
     )
-    body = "".join(_stage(stage, stage is tallest, longest, frames) for stage in rows)
+    body = "".join(_stage(stage, stage.name == state.binds, longest, frames) for stage in rows)
     if longest > 0:
         body += _bar("idle", "stage idle", [("", state.idle_seconds / longest)], _each(state.idle_seconds, frames), "")
     return f"<h3>Stages<small>worker time{' · ' if key else ''}{key}</small></h3>{body}"
@@ -105,6 +106,8 @@ def stages(run: ShownRun) -> str:
 
 def workers(run: ShownRun, there: Sequence[WorkerOnScheduler], now: float) -> str:
     """What each worker does, and the memory that it takes."""
+    known = {worker.name for worker in there}
+    there = [*there, *(WorkerOnScheduler(name, "gone", 1, 0, 0) for name in run.state.workers if name not in known)]
     rates = {worker.name: run.worker_rates(worker.name, now) for worker in there}
     shown = sorted(there, key=_order)
     more = ""
@@ -183,10 +186,10 @@ def _tile(label: str, figure: str, below: str) -> str:
 def _stage(stage: StageState, binds: bool, longest: float, frames: int) -> str:
     scale = longest or 1.0
     bars = [("", stage.seconds / scale)]
-    said = escape(stage.ceiling)
+    said = "ceiling not measured"
     if stage.floor_seconds == stage.floor_seconds:
         bars.append(("floor", stage.floor_seconds / scale))
-        said = f"{share(stage.share_of_ceiling)} of {said}"
+        said = f"{share(stage.share_of_ceiling)} of {escape(stage.ceiling)}"
     mark = '<span class="binds">◀ binds</span> · ' if binds else ""
     kind = f"stage{' tallest' * binds}{' inner' * bool(stage.within)}"
     return _bar(stage.name, kind, bars, mark + _each(stage.seconds, frames), said)
@@ -202,15 +205,20 @@ def _bar(name: str, kind: str, bars: Sequence[tuple[str, float]], said: str, bel
 
 
 def _each(seconds: float, frames: int) -> str:
-    return f"{seconds / frames * 1e6:,.1f} µs a frame" if frames else NONE
+    if not frames:
+        return NONE
+    each = seconds / frames * 1e6
+    return f"{each:,.1f} µs a frame" if each < 1000 else f"{each / 1000:,.2f} ms a frame"
 
 
-def _track(part: float) -> str:
-    return f'<span class="track"><i style="width:{100 * min(max(part, 0.0), 1.0):.0f}%"></i></span>'
+def _track(part: float, kind: str = "") -> str:
+    return f'<span class="track"><i class="{kind}" style="width:{100 * min(max(part, 0.0), 1.0):.0f}%"></i></span>'
 
 
 def _memory(used: int, limit: int) -> str:
-    return bytes_in_units(used) + (_track(used / limit) if limit else "")
+    if not used:
+        return NONE
+    return bytes_in_units(used) + (_track(used / limit, "memory") if limit else "")
 
 
 def _order(worker: WorkerOnScheduler) -> tuple[int, str]:

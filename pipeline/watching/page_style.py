@@ -22,6 +22,8 @@ CSS = f"""
 .why {{ color: #c92a2a; font-size: 13px; margin-top: 4px; overflow-wrap: anywhere; }}
 .track {{ position: relative; height: 8px; border-radius: 4px; background: {LINES}; overflow: hidden; }}
 .track > i {{ position: absolute; left: 0; top: 0; bottom: 0; border-radius: 4px; background: {FRAMES}; }}
+.track > i.complete {{ background: #2b8a3e; }} .track > i.stopped {{ background: #e67700; }}
+.track > i.failed, .track > i.lost {{ background: #c92a2a; }} .track > i.memory {{ background: #adb5bd; }}
 .whole {{ margin-top: 10px; height: 10px; border-radius: 5px; }}
 .under {{ display: flex; justify-content: space-between; margin-top: 4px; }}
 .tiles {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(165px, 1fr)); gap: 12px; margin-top: 14px; }}
@@ -32,7 +34,7 @@ CSS = f"""
 .bad {{ color: #c92a2a; font-weight: 600; }}
 h3 {{ font-size: 14px; font-weight: 650; margin: 0 0 10px; }}
 h3 small {{ font-weight: 400; color: {QUIET}; font-size: 12.5px; margin-left: 8px; }}
-.stage {{ display: grid; grid-template-columns: 92px 1fr 250px; gap: 12px; align-items: center; margin: 7px 0; }}
+.stage {{ display: grid; grid-template-columns: 84px 1fr 300px; gap: 12px; align-items: center; margin: 7px 0; }}
 .stage .track {{ height: 20px; }}
 .stage .track > i {{ background: #a5c8ec; }}
 .stage .track > i.floor {{ background: #4a90d9; }}
@@ -41,7 +43,7 @@ h3 small {{ font-weight: 400; color: {QUIET}; font-size: 12.5px; margin-left: 8p
 .stage.inner > span:first-child {{ padding-left: 14px; color: {QUIET}; }} .stage.inner .track {{ height: 12px; }}
 .stage.idle .track > i {{ background: #ced4da; }}
 .stage .binds {{ color: {ACCENT}; font-weight: 650; }}
-.stage > span {{ font-variant-numeric: tabular-nums; }}
+.stage > span {{ font-variant-numeric: tabular-nums; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }}
 .key {{ display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 4px 0 10px; }}
 table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }}
 th {{ text-align: right; font-size: 12px; font-weight: 600; color: {QUIET}; padding: 3px 10px;
@@ -52,6 +54,8 @@ td .track {{ display: inline-block; width: 74px; vertical-align: middle; margin-
 .scroll {{ overflow-x: auto; max-width: 100%; }}
 """
 
+HALF = {"flex": "1 1 420px", "min-width": "0"}
+HALVES = {"gap": "32px", "flex-wrap": "wrap", "margin-top": "14px"}
 CARD = {
     "background-color": "white",
     "border": f"1px solid {LINES}",

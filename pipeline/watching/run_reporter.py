@@ -24,7 +24,7 @@ from pipeline.watching.run_events import OnEvent, RunEvent
 from pipeline.watching.run_state import RunDescription, RunState, StageState, WorkerTotals
 from pipeline.watching.scheduler_plugin import PAGE, TELL, RunOnScheduler, bring_board, plugin_name
 from pipeline.workers.cluster_watch import ClusterWatch
-from roofline.accounting import StageBar
+from roofline.accounting import StageBar, tallest
 
 logger = logging.getLogger(__name__)
 Told = TypeVar("Told")
@@ -78,6 +78,8 @@ class RunReporter:
         if progress is None:
             return RunState(failures=self._failures)
         ceilings = self._ceilings.of(progress.uses)
+        bars = [StageBar(use, ceiling) for use, ceiling in zip(progress.uses, ceilings, strict=True)]
+        binds = tallest(bars, self._ceilings.workers, self._ceilings.gpus)
         return RunState(
             frames=progress.frames,
             clusters=progress.clusters,
@@ -87,9 +89,8 @@ class RunReporter:
             offset=progress.offset,
             movement=progress.movement,
             idle_seconds=progress.idle_seconds,
-            stages=tuple(
-                StageState.of(StageBar(use, ceiling)) for use, ceiling in zip(progress.uses, ceilings, strict=True)
-            ),
+            stages=tuple(StageState.of(bar) for bar in bars),
+            binds="" if binds is None else binds.name,
             workers=dict(self._workers),
         )
 

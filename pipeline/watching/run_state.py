@@ -107,6 +107,7 @@ class RunState:
         movement: Of the pedestal within it.
         idle_seconds: How long worker threads had nothing to do, in s.
         stages: What each stage did.
+        binds: The stage in which most time went; "" before any did something.
         workers: What each worker did, by its name.
         outcome: How the run ended: ``complete``, ``stopped`` or ``failed``; "" while it goes on.
         message: Why, in words.
@@ -121,15 +122,10 @@ class RunState:
     movement: float = math.nan
     idle_seconds: float = 0.0
     stages: tuple[StageState, ...] = ()
+    binds: str = ""
     workers: Mapping[str, WorkerTotals] = field(default_factory=dict)
     outcome: str = ""
     message: str = ""
-
-    @property
-    def tallest(self) -> StageState | None:
-        """The stage in which most time went: what binds the run."""
-        of_their_own = (stage for stage in self.stages if stage.seconds > 0 and not stage.within)
-        return max(of_their_own, key=lambda stage: stage.seconds, default=None)
 
     def as_message(self) -> dict[str, Any]:
         """What is sent."""

@@ -52,9 +52,17 @@ class HeldRun:
             assert self.go_on.wait(120)
 
 
-def test_the_page_shows_runs_as_they_go_on_and_how_they_ended(client, make_archive, browser):
+def patient_expect():
+    """Playwright's, which waits for what is to come for as long as a slow machine takes."""
     from playwright.sync_api import expect
 
+    expect.set_options(timeout=60_000)
+    return expect
+
+
+@pytest.mark.slow
+def test_the_page_shows_runs_as_they_go_on_and_how_they_ended(client, make_archive, browser):
+    expect = patient_expect()
     # The first batch's report is sent at once, and what is shown of a run that is held there stays as it is.
     runs = [HeldRun(make_archive(name=f"scan-{k}.zarr", seed=k), client, after=1) for k in (1, 2)]
     link = client.dashboard_link
@@ -68,15 +76,15 @@ def test_the_page_shows_runs_as_they_go_on_and_how_they_ended(client, make_archi
                 assert run.held.wait(120)
             shown.goto(link.replace("/status", "/photonflow"))
             for k in (1, 2):
-                expect(shown.locator(".name", has_text=f"scan-{k}")).to_be_visible(timeout=60_000)
-            assert shown.locator(".pill.running").count() == 2
-            expect(shown.locator(".tile", has_text="batches").first).to_contain_text("1 of 10")
-            expect(shown.locator(".under").first).to_contain_text("10 of 97 frames")
-            stages = shown.locator(".stage > span:first-child").all_inner_texts()
-            assert stages == ["read", "decode", "find", "write", "idle"] * 2
-            assert shown.locator(".stage.tallest").count() == 2
-            assert shown.locator("tr", has_text=re.compile(r"^0 |^1 ")).count() == 4
-            assert shown.locator("canvas").count() >= 6
+                expect(shown.locator(".name", has_text=f"scan-{k}")).to_be_visible()
+            expect(shown.locator(".pill.running")).to_have_count(2)
+            expect(shown.locator(".tile", has_text="batches")).to_contain_text(["1 of 10", "1 of 10"])
+            expect(shown.locator(".under")).to_contain_text(["10 of 97 frames", "10 of 97 frames"])
+            stages = ["read", "decode", "find", "write", "idle"]
+            expect(shown.locator(".stage > span:first-child")).to_have_text(stages * 2)
+            expect(shown.locator(".stage.tallest")).to_have_count(2)
+            expect(shown.locator("tr", has_text=re.compile(r"^[01] 127"))).to_have_count(4)
+            expect(shown.locator("canvas").nth(5)).to_be_attached()
             # The stock pages have a link to it.
             assert shown.request.get(link).text().count('href="photonflow"') == 1
         finally:
@@ -84,7 +92,7 @@ def test_the_page_shows_runs_as_they_go_on_and_how_they_ended(client, make_archi
                 run.go_on.set()
         done = [result.result() for result in results]
     # The last to begin stays in full, the others become a line.
-    expect(shown.locator(".pill.complete")).to_have_count(2, timeout=60_000)
+    expect(shown.locator(".pill.complete")).to_have_count(2)
     expect(shown.locator(".name")).to_have_count(1)
     expect(shown.locator("td.left", has_text="scan-")).to_have_count(1)
     expect(shown.locator(".under")).to_contain_text("97 of 97 frames")

@@ -85,7 +85,7 @@ class TestTheBoard:
         assert (state.outcome, state.skipped, state.failures, seen["at_work"]) == ("complete", 0, 0, 0)
         assert sum(totals.frames for totals in state.workers.values()) == 97
         assert {"find", "write"} <= {stage.name for stage in state.stages}
-        assert state.tallest.seconds == max(stage.seconds for stage in state.stages)
+        assert state.binds == max(state.stages, key=lambda stage: stage.seconds).name
         assert seen["ended"] is not None
         plugins = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.plugins))
         assert not [name for name in plugins if name.startswith(plugin_name(""))]
