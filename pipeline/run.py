@@ -51,6 +51,7 @@ from pipeline.workers.cluster_watch import ClusterWatch, Patience, despite_death
 from pipeline.workers.compiling_news import CompilingNews
 from pipeline.workers.deaths import DeathsByTask
 from pipeline.workers.versions import require_photonflow
+from pipeline.workers.word import Word
 from pipeline.workers.worker_backends import backend_of_workers, gpus_of_workers
 from pipeline.workers.worker_exits import WorkerExits
 
@@ -156,7 +157,10 @@ class _Run:
         if prepared.options.resume and run_of_dataset(prepared.out) is not None:
             prepared = replace(prepared, layout=read_layout(prepared.out))
         setup = _setup(prepared, trained.pedestal, self.id)
-        with _plugin_on_workers(setup, self.client, self.on_step, self.on_compiling, self.watch) as exits:
+        with (
+            _plugin_on_workers(setup, self.client, self.on_step, self.on_compiling, self.watch) as exits,
+            _word_of_tasks(self.client, self.id, self.watch) as word,
+        ):
             beginning = self._begin(prepared, trained)
             if beginning.is_complete:
                 return already_complete(prepared, self.watch.n_threads, time.perf_counter() - self.began)
@@ -168,6 +172,7 @@ class _Run:
                 beginning,
                 ceilings,
                 DeathsByTask(exits.of, self.on_notice, len(self.watch.workers), needed_bytes),
+                word,
             )
             times = RunTimes(self.began, submitted, time.perf_counter(), time.time())
             result = finish_run(prepared, self.id, beginning, record, Against(ceilings, self.watch.workers, times))
@@ -212,7 +217,7 @@ class _Run:
         return begin_anew(prepared, attributes, made, pedestal, self.id)
 
     def _find(
-        self, prepared: PreparedRun, beginning: Beginning, ceilings: RunCeilings, deaths: DeathsByTask
+        self, prepared: PreparedRun, beginning: Beginning, ceilings: RunCeilings, deaths: DeathsByTask, word: Word
     ) -> RunRecord:
         """Find and write the batches that are left."""
         options, layout = prepared.options, prepared.layout
@@ -240,7 +245,16 @@ class _Run:
             with told_to_scheduler(self.client, description, ceilings, self.watch) as reporter:
                 on_progress, on_event = with_reporter(listeners, self.telling, reporter)
                 return Submission(
-                    self.client, work, self.watch, deaths, journal.append, totals.add, on_progress, prune, on_event
+                    self.client,
+                    work,
+                    self.watch,
+                    deaths,
+                    word,
+                    on_count=journal.append,
+                    on_products=totals.add,
+                    on_progress=on_progress,
+                    on_oldest=prune,
+                    on_event=on_event,
                 ).run()
         finally:
             journal.close()
@@ -292,3 +306,13 @@ def _plugin_on_workers(
         watch.let_go(lambda: client.unregister_worker_plugin(plugin_name(setup.run_id)))
         watch.let_go(exits.stop)
         watch.let_go(compiling.stop)
+
+
+@contextmanager
+def _word_of_tasks(client: Client, run_id: str, watch: ClusterWatch) -> Iterator[Word]:
+    word = Word(client, run_id)
+    word.listen()
+    try:
+        yield word
+    finally:
+        watch.let_go(word.stop)

@@ -109,9 +109,14 @@ class SharedChunk:
         self._batches: list[int] = []
 
     @property
-    def batches(self) -> tuple[int, ...]:
-        """The batches whose rows are waiting for the chunk to be full."""
-        return tuple(self._batches)
+    def first(self) -> int | None:
+        """The first of the batches whose rows are waiting for the chunk to be full; None if there are none."""
+        return self._batches[0] if self._batches else None
+
+    @property
+    def last(self) -> int | None:
+        """The last of them."""
+        return self._batches[-1] if self._batches else None
 
     def take(self, batch: int, start: int, stop: int) -> tuple[int, list[int]] | None:
         """Add the rows ``[start, stop)`` of a batch; batches come in order, their rows without a gap.

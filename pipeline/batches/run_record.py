@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from cluster_store import FrameStatus
+from pipeline.batches.count_table import CountTable
 from pipeline.batches.plan import BatchPlan
 from pipeline.batches.reports import BatchCount, BatchWrite
 from pipeline.batches.stage_totals import StageTotals
@@ -81,18 +84,20 @@ class RunRecord:
 
     Attributes:
         counts: Of each batch, once it is known.
-        write_seconds: Of each batch, how long its own rows and the chunks that begin with them took to be written;
+        write_seconds: (batch) how long its own rows and the chunks that begin with them took to be written;
             NaN where nothing was written by this run.
-        write_ended: When that had been done, in s since 1970; NaN likewise.
+        write_ended: (batch) when that had been done, in s since 1970; NaN likewise.
         totals: What the stages of this run did.
         n_clusters: Clusters in all batches known so far.
     """
 
     def __init__(self, work: Work) -> None:
         n = len(work.plan)
-        self.counts: list[BatchCount | None] = [work.kept.get(k) for k in range(n)] if work.kept else [None] * n
-        self.write_seconds = [math.nan] * n
-        self.write_ended = [math.nan] * n
+        self.counts = CountTable(work.plan)
+        for count in work.kept.values():
+            self.counts.put(count)
+        self.write_seconds = np.full(n, np.nan)
+        self.write_ended = np.full(n, np.nan)
         self.totals = StageTotals()
         self.n_clusters = sum(count.n_clusters for count in work.kept.values())
         self.frames_found = sum(count.batch.n_frames for count in work.kept.values())
@@ -101,7 +106,7 @@ class RunRecord:
 
     def add(self, count: BatchCount) -> None:
         """Take down what is known of a batch that was found or skipped."""
-        self.counts[count.batch.index] = count
+        self.counts.put(count)
         self.totals.add_count(count)
         self.batches_found += 1
         self.batches_skipped += count.status is not FrameStatus.OK
@@ -110,15 +115,14 @@ class RunRecord:
 
     def add_write(self, write: BatchWrite) -> None:
         """Take down that rows of a batch were written."""
-        before = self.write_seconds[write.batch]
-        self.write_seconds[write.batch] = write.seconds + (0.0 if math.isnan(before) else before)
-        # `max` of a NaN and a number is whichever comes first.
-        self.write_ended[write.batch] = max(write.ended, self.write_ended[write.batch])
+        k = write.batch
+        self.write_seconds[k] = write.seconds + np.nan_to_num(self.write_seconds[k])
+        self.write_ended[k] = np.fmax(write.ended, self.write_ended[k])
         self.totals.add_write(write)
 
-    def known(self) -> list[BatchCount]:
+    def known(self) -> Sequence[BatchCount]:
         """What is known of each batch: of all of them, once a run is done."""
-        return [count for count in self.counts if count is not None]
+        return self.counts.known()
 
     def progress(self, frames_total: int, last: BatchCount) -> RunProgress:
         """How far the run has come, with what the batch that was last found says of the pedestal."""

@@ -14,25 +14,21 @@ from pipeline.batches.failures import failure, reported
 from pipeline.batches.plan import Batch, RowSpan, SharedChunk
 from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite
 from pipeline.batches.run_record import RunProgress, RunRecord, Work
-from pipeline.batches.worker import (
-    batch_edges,
-    count_batch,
-    find_batch,
-    join_edges,
-    skip_batch,
-    write_batch,
-)
+from pipeline.batches.worker import find_batch, join_edges, report_of, skip_batch, write_batch
 from pipeline.errors import RunError, RunStoppedError
 from pipeline.watching.run_events import OnEvent, RunEvent
 from pipeline.workers.cluster_watch import ClusterWatch
 from pipeline.workers.deaths import DeathsByTask
+from pipeline.workers.word import Word
 
 logger = logging.getLogger(__name__)
 
 # A task that fails for a passing reason (a file server that stumbles) is run again so many times.
 RETRIES = 2
 # What frees memory goes before what fills it.
-PRIORITIES = {"find": 0, "count": 1, "skip": 1, "write": 2, "edges": 2, "join": 2}
+PRIORITIES = {"find": 0, "report": 1, "skip": 1, "write": 2, "join": 2}
+# The results of these stay on their workers.
+KEPT_THERE = ("find", "write")
 # What is at work when the run is asked to stop may be finished, if it takes no longer.
 SECONDS_TO_FINISH = 4.0
 
@@ -50,6 +46,7 @@ class Submission:
         work: What there is to be done.
         watch: Notices when the cluster is lost, and when the run should stop.
         deaths: Decides what becomes of a batch whose workers end.
+        word: What the tasks of the run have told.
         on_count: Called with what is known of each batch found or skipped, before anything else is done about it.
         on_products: Called then with its index and what was counted of its clusters, if anything was.
         on_progress: Called after each of them.
@@ -64,6 +61,7 @@ class Submission:
         work: Work,
         watch: ClusterWatch,
         deaths: DeathsByTask,
+        word: Word,
         on_count: Callable[[BatchCount], None] | None = None,
         on_products: Callable[[int, Products], None] | None = None,
         on_progress: Callable[[RunProgress], None] | None = None,
@@ -78,6 +76,7 @@ class Submission:
         self._on_progress = on_progress or (lambda progress: None)
         self._watch = watch
         self._deaths = deaths
+        self._word = word
         self._on_oldest = on_oldest or (lambda batch, counts: None)
         self._on_event = on_event or (lambda event: None)
         self._record = RunRecord(work)
@@ -99,7 +98,8 @@ class Submission:
         self._placed = 0
         self._next_row = 0
         self._shared = SharedChunk(work.rows_per_chunk)
-        self._edges: dict[int, Future[Any]] = {}
+        # Of each batch whose rows wait for a chunk to be full: the task that has them.
+        self._written: dict[int, Future[Any]] = {}
 
     def run(self) -> RunRecord:
         """Process all batches.
@@ -129,7 +129,7 @@ class Submission:
         finally:
             # After a failure or an interruption nothing further may be written; after success nothing is left.
             followed = [future for future, _, _ in self._followed.values()]
-            left = [*followed, *self._finding.values(), *self._unplaced.values(), *self._edges.values()]
+            left = [*followed, *self._finding.values(), *self._unplaced.values(), *self._written.values()]
             self._watch.let_go(lambda: self._client.cancel(left))
         return self._record
 
@@ -143,9 +143,10 @@ class Submission:
     def _submit_batches(self) -> None:
         while self._next is not None and self._may_submit():
             batch = self._plan[self._next]
-            found = self._submit("find", batch.index, find_batch, self._work.run_id, batch, self._start_of(batch))
-            self._finding[batch.index] = found
-            self._follow("count", batch.index, count_batch, self._work.run_id, found)
+            self._finding[batch.index] = self._submit(
+                "find", batch.index, find_batch, self._work.run_id, batch, self._start_of(batch)
+            )
+            self._follow(self._finding[batch.index], "find", batch.index)
             self._next = next(self._to_find, None)
 
     def _may_submit(self) -> bool:
@@ -163,27 +164,40 @@ class Submission:
         return chain_start(self._record.counts, batch.index) if self._work.chained else None
 
     def _take(self, future: Future[Any]) -> None:
-        result = reported(future, self._watch)
-        if result is None and future.status not in ("error", "cancelled"):
+        key = str(future.key)
+        _, step, batch = self._followed[key]
+        # Of what was told before its worker ended no more is asked: what needs the rest makes Dask do it again.
+        report = None if future.status in ("error", "cancelled") else self._word.take(key)
+        if report is None and future.status == "finished":
+            if step in KEPT_THERE and key == self._key(step, batch):
+                # No word of it came: that it is done is known, and what it reports is asked for.
+                self._forget(key)
+                self._follow(self._submit("report", f"{step}-{batch}", report_of, future), step, batch)
+                return
+            report = reported(future, self._watch)
+        if report is None and future.status not in ("error", "cancelled"):
             # Its worker ended with it after it was done and before it was taken: Dask does it again.
             self._queue.add(future)
             return
-        _, step, batch = self._followed.pop(str(future.key))
-        self._alone.discard(str(future.key))
-        if result is None:
+        self._forget(key)
+        if report is None:
             if future.status == "error" and self._deaths.deserves_another_try(future.exception(), self._watch.hung):
                 self._suspects.append((future, step, batch))
             else:
                 self._take_failure(step, batch, future)
-            return
-        if isinstance(result, BatchReport):
-            self._take_report(result)
+        elif isinstance(report, BatchReport):
+            self._take_report(report)
         else:
-            self._take_write(step, result)
+            self._take_write(step, report)
+
+    def _forget(self, key: str) -> None:
+        del self._followed[key]
+        self._alone.discard(key)
 
     def _take_write(self, step: str, write: BatchWrite) -> None:
-        self._record.add_write(write)
-        self._on_event(RunEvent.of_write(self._work.run_id, write))
+        if write.nbytes:
+            self._record.add_write(write)
+            self._on_event(RunEvent.of_write(self._work.run_id, write))
         if step == "write":
             self._unwritten_bytes.pop(write.batch, None)
         self._on_oldest(self._oldest_unwritten(), self._record.counts)
@@ -241,46 +255,54 @@ class Submission:
                 self._write(index, found, span, count.digest)
             for start, stop in (span.head, span.tail):
                 self._join(self._shared.take(index, start, stop))
-            # A client that forgets a future lets Dask free its result once the tasks that need it are done.
-            if self._edges:
-                self._edges = {batch: self._edges[batch] for batch in self._shared.batches if batch in self._edges}
+            if self._shared.last != index:
+                self._written.pop(index, None)
         if self._placed == len(self._plan):
             self._join(self._shared.flush())
         self._on_oldest(self._oldest_unwritten(), self._record.counts)
 
     def _write(self, index: int, found: Future[Any], span: RowSpan, digest: str) -> None:
-        if span.body[0] < span.body[1]:
-            self._follow("write", index, write_batch, self._work.run_id, found, span, digest)
-        else:
+        if span.start == span.stop:
             self._unwritten_bytes.pop(index)
-        if span.start < span.stop:
-            self._edges[index] = self._submit("edges", index, batch_edges, found, span, digest)
+            return
+        written = self._submit("write", index, write_batch, self._work.run_id, found, span, digest)
+        self._follow(written, "write", index)
+        self._written[index] = written
 
     def _join(self, chunk: tuple[int, list[int]] | None) -> None:
         """Write a chunk that several batches share; it is there already if one of them did not have to be found."""
-        if chunk is not None and all(batch in self._edges for batch in chunk[1]):
-            first_row, batches = chunk
-            edges = [self._edges[batch] for batch in batches]
-            self._follow("join", batches[0], join_edges, self._work.run_id, batches[0], first_row, edges)
+        if chunk is None:
+            return
+        first_row, batches = chunk
+        if all(batch in self._written for batch in batches):
+            parts = [self._written[batch] for batch in batches]
+            joined = self._submit("join", batches[0], join_edges, self._work.run_id, batches[0], first_row, parts)
+            self._follow(joined, "join", batches[0])
+        # A client that forgets a future lets Dask free its result once the tasks that need it are done.
+        for batch in batches[:-1]:
+            self._written.pop(batch, None)
 
     def _oldest_unwritten(self) -> int:
         """The first batch whose rows may not all be in the dataset."""
         being_written = (batch for _, step, batch in self._followed.values() if step in ("write", "join"))
-        return min([self._placed, *self._shared.batches[:1], *being_written])
+        waiting = [] if self._shared.first is None else [self._shared.first]
+        return min([self._placed, *waiting, *being_written])
 
-    def _submit(self, step: str, batch: int, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        # What stands before the first dash is what Dask calls the kind of task, on its dashboard and in its estimates.
+    def _submit(self, step: str, batch: int | str, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
         return self._client.submit(
             task,
             *arguments,
-            key=f"{step}-{self._work.run_id}-{batch}",
+            key=self._key(step, batch),
             priority=PRIORITIES[step],
             retries=RETRIES,
             pure=False,
         )
 
-    def _follow(self, step: str, batch: int, task: Callable[..., Any], *arguments: Any) -> None:
-        future = self._submit(step, batch, task, *arguments)
+    def _key(self, step: str, batch: int | str) -> str:
+        # What stands before the first dash is what Dask calls the kind of task, on its dashboard and in its estimates.
+        return f"{step}-{self._work.run_id}-{batch}"
+
+    def _follow(self, future: Future[Any], step: str, batch: int) -> None:
         self._followed[str(future.key)] = future, step, batch
         self._queue.add(future)
 
@@ -289,10 +311,11 @@ class Submission:
         self._on_event(
             RunEvent("batch_failed", self._work.run_id, batch=index, message=error.cause or str(error.error))
         )
-        may_be_skipped = step == "count" and self._work.on_bad_batch == "skip" and index not in self._work.expected
+        may_be_skipped = step == "find" and self._work.on_bad_batch == "skip" and index not in self._work.expected
         if not may_be_skipped or error.status is None:
             raise error.error
         logger.info("%s is skipped: %s", self._plan[index], error.cause)
         self._finding.pop(index)
         self._skipping.add(index)
-        self._follow("skip", index, skip_batch, self._work.run_id, self._plan[index], error.status, error.cause)
+        skip = self._submit("skip", index, skip_batch, self._work.run_id, self._plan[index], error.status, error.cause)
+        self._follow(skip, "skip", index)

@@ -1,12 +1,15 @@
 """What a worker does: the tasks of a run.
 
-A batch goes through ``find`` → ``count`` → ``write`` and ``edges`` → ``join``:
+A batch goes through ``find`` → ``write`` → ``join``:
 
-- ``find_batch`` reads the batch block by block and finds its clusters; they stay on the worker as a Dask result.
-- ``count_batch`` writes how many clusters each frame has and hands the client the totals.
-- Once the counts of all earlier batches are known, so is the batch's first row: ``write_batch`` writes the chunks of
-  the dataset that lie wholly inside the batch, ``batch_edges`` takes out the rows before and after them.
+- ``find_batch`` reads the batch block by block, finds its clusters, which stay on the worker as a Dask result, writes
+  how many each frame has, and tells the client the totals.
+- Once the totals of all earlier batches are known, so is the batch's first row: ``write_batch`` writes the chunks of
+  the dataset that lie wholly inside the batch, and keeps the rows before and after them.
 - ``join_edges`` writes a chunk that rows of several batches share.
+
+What a task tells its client (:mod:`pipeline.workers.word`) is in its result, too, where ``report_of`` gets it if the
+word was missed.
 
 Every task gives the same result and writes the same bytes when it runs again, so a task that is lost with its worker is
 simply repeated.
@@ -27,7 +30,6 @@ from distributed.metrics import context_meter
 from cluster_store import FrameStatus
 from finder import Pedestal, rounded
 from finder.offset import Offset, OffsetMeter
-from finder.products import Products
 from frame_archive import ArchiveError, ReadUse
 from pipeline.batches.chain_start import chain_blocks
 from pipeline.batches.chain_states import ChainStart
@@ -42,35 +44,69 @@ from pipeline.batches.work_clock import minor_faults
 from pipeline.faults import reading_frames, writing
 from pipeline.watching.worker_metrics import add_found, add_written, failures_counted
 from pipeline.workers.lost_device import ending_a_worker_without_device
+from pipeline.workers.word import tell
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The Dask result of ``find_batch``: clusters, which stay on the worker, and what ``count_batch`` reports."""
+    """The Dask result of ``find_batch``: clusters, which stay on the worker, and what is reported of them."""
 
     clusters: FoundBatch
     clusters_in_frame: npt.NDArray[np.uint32]
-    count: BatchCount
-    products: Products | None
+    report: BatchReport
 
     def __sizeof__(self) -> int:
-        counted = 0 if self.products is None else self.products.nbytes
+        products = self.report.products
+        counted = 0 if products is None else products.nbytes
         return self.clusters.nbytes + self.clusters_in_frame.nbytes + counted
 
 
+@dataclass(frozen=True)
+class _Written:
+    """The Dask result of ``write_batch``: rows that share chunks with other batches', and what is reported."""
+
+    edges: Edges
+    report: BatchWrite
+
+    def __sizeof__(self) -> int:
+        return self.edges.__sizeof__()
+
+
 def find_batch(run_id: str, batch: Batch, start: ChainStart | None = None) -> _Found:
-    """Find the clusters of a batch; its frames are never in memory all at once.
+    """Find the clusters of a batch, write what the dataset holds for each of its frames, and tell of the batch.
 
     Args:
         run_id: The run.
         batch: The batch.
         start: The earlier batch whose pedestal it starts from; None starts it from the trained pedestal.
     """
+    found = find_again(run_id, batch, start)
+    plugin = plugin_of(run_id)
+    with plugin.clock.at_work(), failures_counted("find"):
+        with reading_frames():
+            frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
+        plugin.write_frames(batch, found.clusters_in_frame, frame_numbers, FrameStatus.OK)
+    # What was counted of the clusters may be as large as a frame: too much to be passed around with the news.
+    if found.report.products is None:
+        tell(run_id, found.report)
+    return found
+
+
+def find_again(run_id: str, batch: Batch, start: ChainStart | None = None) -> _Found:
+    """Find the clusters of a batch; its frames are never in memory all at once.
+
+    Nothing is written but the pedestal that a following batch starts from.
+    """
     plugin = plugin_of(run_id)
     with plugin.clock.at_work(), failures_counted("find"), ending_a_worker_without_device():
         found = _find(plugin, batch, start)
-    add_found(found.count)
+    add_found(found.report.count)
     return found
+
+
+def report_of(result: _Found | _Written) -> BatchReport | BatchWrite:
+    """What a task reported, from its result."""
+    return result.report
 
 
 def _find(plugin: RunPlugin, batch: Batch, start: ChainStart | None) -> _Found:
@@ -145,23 +181,7 @@ def _find(plugin: RunPlugin, batch: Batch, start: ChainStart | None) -> _Found:
         idle_seconds=idle_seconds,
         device=block.chain.device_use,
     )
-    return _Found(clusters, clusters_in_frame, count, products.narrowed() if run.products.names else None)
-
-
-def count_batch(run_id: str, found: _Found) -> BatchReport:
-    """Write what the dataset holds for each frame of a batch, and report the batch."""
-    plugin = plugin_of(run_id)
-    batch = found.count.batch
-    with plugin.clock.at_work(), failures_counted("count"):
-        with reading_frames():
-            frame_numbers = plugin.archive.frame_numbers(batch.start, batch.stop)
-        plugin.write_frames(batch, found.clusters_in_frame, frame_numbers, FrameStatus.OK)
-    return BatchReport(found.count, found.products)
-
-
-def report_batch(found: _Found) -> BatchCount:
-    """Report a batch without writing anything."""
-    return found.count
+    return _Found(clusters, clusters_in_frame, BatchReport(count, products.narrowed() if run.products.names else None))
 
 
 def skip_batch(run_id: str, batch: Batch, status: FrameStatus, cause: str) -> BatchReport:
@@ -195,41 +215,36 @@ def skip_batch(run_id: str, batch: Batch, status: FrameStatus, cause: str) -> Ba
     return BatchReport(count)
 
 
-def write_batch(run_id: str, found: _Found, span: RowSpan, digest: str) -> BatchWrite:
-    """Write the chunks of the dataset that lie wholly inside a batch.
+def write_batch(run_id: str, found: _Found, span: RowSpan, digest: str) -> _Written:
+    """Write the chunks of the dataset that lie wholly inside a batch, and keep the rows before and after them.
 
     Args:
         run_id: The run.
-        found: The batch; it may have been lost with its worker since it was counted, and found again.
+        found: The batch; it may have been lost with its worker since it was told of, and found again.
         span: Its rows.
-        digest: Its digest when it was counted.
+        digest: Its digest when it was told of.
 
     Raises:
         ChangedResultError: It has another one now.
     """
-    found.count.require_digest(digest)
+    count = found.report.count
+    count.require_digest(digest)
     start, stop = span.body
-    return _write(run_id, found.count.batch.index, start, _rows(found, span, start, stop, span.rows_per_chunk))
-
-
-def batch_edges(found: _Found, span: RowSpan, digest: str) -> Edges:
-    """The rows of a batch before and after its whole chunks.
-
-    Raises:
-        ChangedResultError: It was found again, and is not what it was (see :func:`write_batch`).
-    """
-    found.count.require_digest(digest)
+    written = _write(run_id, count.batch.index, start, _rows(found, span, start, stop, span.rows_per_chunk))
     head, tail = (
         ClusterRows.concatenate(list(_rows(found, span, start, stop, max(stop - start, 1)))).copy()
         for start, stop in (span.head, span.tail)
     )
-    return Edges(head, tail)
+    tell(run_id, written)
+    return _Written(Edges(head, tail), written)
 
 
-def join_edges(run_id: str, first_batch: int, first_row: int, edges: list[Edges]) -> BatchWrite:
+def join_edges(run_id: str, first_batch: int, first_row: int, parts: list[_Written]) -> BatchWrite:
     """Write a chunk that rows of several batches share: the tail of the first, the heads of those after it."""
-    rows = ClusterRows.concatenate([edges[0].tail, *(edge.head for edge in edges[1:])])
-    return _write(run_id, first_batch, first_row, iter([rows]))
+    rows = ClusterRows.concatenate([parts[0].edges.tail, *(part.edges.head for part in parts[1:])])
+    written = _write(run_id, first_batch, first_row, iter([rows]))
+    tell(run_id, written)
+    return written
 
 
 def pedestal_movement(before: Pedestal, after: Pedestal) -> float:

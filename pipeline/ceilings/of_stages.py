@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from urllib.parse import urlsplit
 
 import psutil
@@ -55,7 +56,7 @@ class RunCeilings:
         if use.name == "read":
             return self._reading(use)
         if use.name == "find":
-            return self._finding_on_gpus(use, uses, within) if self.gpus else self._finding()
+            return self._finding_on_gpus(use, uses, within) if self.gpus else self._finding
         name = self.subject.write() if use.name == "write" else self.subject.decode(apart=use.name == "decode")
         return StageCeiling(name, self._share(name))
 
@@ -67,6 +68,7 @@ class RunCeilings:
             return StageCeiling(warm, self._share(warm))
         return StageCeiling(cold, storage, "storage")
 
+    @cached_property
     def _finding(self) -> StageCeiling:
         """The pedestal crosses between memory and cache once a frame, or once a block of frames where it fits there."""
         archive = self.subject.archive

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cluster_store import Column, DatasetLayout, FrameStatus, Table, stored_chunks, write_table
 from cluster_store.schema import cluster_variables
@@ -31,8 +32,8 @@ class Writing:
         stored_bytes: Bytes as stored.
     """
 
-    seconds: Sequence[float]
-    ended: Sequence[float]
+    seconds: npt.NDArray[np.float64]
+    ended: npt.NDArray[np.float64]
     nbytes: Sequence[int]
     stored_bytes: Sequence[int]
 
@@ -82,7 +83,7 @@ def stamp_number(stamp: str) -> int:
     return int(stamp[:16] or "0", 16)
 
 
-def _column(values: Sequence[Any], dtype: str, **attrs: Any) -> Column:
+def _column(values: npt.ArrayLike, dtype: str, **attrs: Any) -> Column:
     return Column(("batch",), np.asarray(values, dtype), attrs)
 
 

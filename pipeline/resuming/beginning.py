@@ -26,7 +26,7 @@ from cluster_store import (
 from finder import Pedestal
 from pipeline.batches.chain_states import ChainStates, chain_start
 from pipeline.batches.reports import BatchCount
-from pipeline.batches.worker import find_batch, report_batch
+from pipeline.batches.worker import find_again, report_of
 from pipeline.errors import ResumeError, RunStoppedError
 from pipeline.output.products import ProductTotals
 from pipeline.output.side_places import side_folder
@@ -276,9 +276,9 @@ def _first_that_succeeds(
             index = count.batch.index
             start = chain_start(counts, index) if chained else None
             key = f"find-{run_id}-again-{index}"
-            found = client.submit(find_batch, run_id, count.batch, start, key=key, retries=2, pure=False)
+            found = client.submit(find_again, run_id, count.batch, start, key=key, retries=2, pure=False)
             key = f"report-{run_id}-again-{index}"
-            reports.append((index, client.submit(report_batch, found, key=key, pure=False)))
+            reports.append((index, client.submit(report_of, found, key=key, pure=False)))
         queue = as_completed([report for _, report in reports], loop=client.loop, raise_errors=False)
         while not queue.is_empty():
             watch.next_done(queue)

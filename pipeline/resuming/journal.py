@@ -12,14 +12,15 @@ import contextlib
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 
 import xxhash
 
 from object_stores import StoreFaultError
+from pipeline.batches.flat_counts import COLUMNS, count_of, values_of
 from pipeline.batches.plan import BatchPlan
 from pipeline.batches.reports import BatchCount
 from pipeline.faults import writing
@@ -87,7 +88,7 @@ class RunJournal:
         require_journal_place(out)
         with writing(journal.folder.place):
             journal.folder.make()
-            lines = b"".join([_line(list(_COLUMNS)), *(_line(_values(count)) for count in counts)])
+            lines = b"".join([_line(list(COLUMNS)), *(_line(values_of(count)) for count in counts)])
             journal.folder.begin_log(_LINES, lines)
             journal._write_header()
         return journal
@@ -107,7 +108,7 @@ class RunJournal:
         with writing(self.folder.place):
             if self._lines is None:
                 self._lines = self.folder.log(_LINES)
-            self._lines.append(_line(_values(count)))
+            self._lines.append(_line(values_of(count)))
 
     def close(self) -> None:
         """Close the file; the journal stays.
@@ -188,11 +189,11 @@ def read_counts(out: str, plan: BatchPlan) -> dict[int, BatchCount]:
     except OSError:
         return {}
     known = [values for line in lines if (values := _parsed(line)) is not None]
-    if not known or known[0] != list(_COLUMNS):
+    if not known or known[0] != list(COLUMNS):
         return {}
     for values in known[1:]:
         with contextlib.suppress(IndexError, ValueError, TypeError):
-            count = _count(values, plan)
+            count = count_of(values, plan)
             counts[count.batch.index] = count
     return counts
 
@@ -209,7 +210,7 @@ def remove_journal(out: str) -> None:
             folder.remove_all()
 
 
-def _line(values: list[Any]) -> bytes:
+def _line(values: Sequence[Any]) -> bytes:
     text = json.dumps(values, separators=(",", ":")).encode()
     return b"%s %s\n" % (xxhash.xxh32_hexdigest(text).encode(), text)
 
@@ -220,44 +221,3 @@ def _parsed(line: bytes) -> list[Any] | None:
         return None
     values = json.loads(text)
     return values if isinstance(values, list) else None
-
-
-def _columns_of(kind: Any, prefix: str = "") -> dict[str, type]:
-    """The plain values that a report is made of, those of the reports inside it under `outer.inner`."""
-    columns: dict[str, type] = {}
-    hints = get_type_hints(kind)
-    for field in dataclasses.fields(kind):
-        hint = hints[field.name]
-        name = prefix + field.name
-        columns |= _columns_of(hint, f"{name}.") if dataclasses.is_dataclass(hint) else {name: hint}
-    return columns
-
-
-# A batch is known by its index; where it begins and ends is in the plan.
-_COLUMNS = {name: kind for name, kind in _columns_of(BatchCount).items() if name not in ("batch.start", "batch.stop")}
-
-
-def _values(count: BatchCount) -> list[Any]:
-    values = []
-    for name in _COLUMNS:
-        value: Any = count
-        for part in name.split("."):
-            value = getattr(value, part)
-        values.append(value)
-    return values
-
-
-def _count(values: list[Any], plan: BatchPlan) -> BatchCount:
-    named = {name: kind(value) for (name, kind), value in zip(_COLUMNS.items(), values, strict=True)}
-    named["batch"] = plan[named.pop("batch.index")]
-    count: BatchCount = _built(BatchCount, named)
-    return count
-
-
-def _built(kind: type, named: Mapping[str, Any], prefix: str = "") -> Any:
-    hints = get_type_hints(kind)
-    values = {}
-    for field in dataclasses.fields(kind):
-        name = prefix + field.name
-        values[field.name] = named[name] if name in named else _built(hints[field.name], named, f"{name}.")
-    return kind(**values)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from distributed import WorkerPlugin
 
 from finder import FinderParameters, Pedestal, rounded
@@ -25,6 +26,7 @@ from pipeline import (
     prepare,
     process,
 )
+from pipeline.workers.word import topic
 
 # Chunks of the dataset so small that a batch writes several, and shares some with its neighbours.
 ROWS_PER_CHUNK = 64
@@ -340,3 +342,20 @@ def test_the_tables_of_batches_and_pedestal_say_what_each_batch_did(client, make
     pedestal = xr.open_zarr(archive.out, group="pedestal").load()
     assert bool((abs(pedestal.movement) < 0.2).all())
     np.testing.assert_array_equal(pedestal["mean"], Pedestal.from_dark(archive.dark).mean)
+
+
+def test_a_run_that_hears_no_word_of_its_tasks_asks_them(client, make_archive):
+    archive = make_archive(n_frames=40)
+    at = []
+
+    def stop_listening(progress):
+        if not at:
+            run_id = zarr.open_group(archive.out, mode="r").attrs["run_id"]
+            client.unsubscribe_topic(topic(run_id))
+        at.append(progress.batches)
+
+    clusters = process(archive.path, client=client, batch_size=2, on_progress=stop_listening)
+    assert at == list(range(1, 21))
+    expected = archive.reference(2)
+    for name in ("n_clusters", "frame_index", "y", "x"):
+        np.testing.assert_array_equal(clusters[name], expected[name])
