@@ -10,6 +10,7 @@ from cluster_store.attributes import plain_attributes
 from cluster_store.damage import reading
 from cluster_store.run_identity import RunIdentity
 from cluster_store.status import dataset_status, read_layout
+from guarded_zarr import writable_store
 
 
 def note_attributes(path: StorePath, attrs: Mapping[str, Any], *, run_id: str) -> bool:
@@ -32,5 +33,6 @@ def note_attributes(path: StorePath, attrs: Mapping[str, Any], *, run_id: str) -
     if dataset_status(location) != "running":
         return False
     with reading(location):
-        zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False).attrs.update(plain)
+        group = zarr.open_group(writable_store(location), mode="r+", zarr_format=3, use_consolidated=False)
+        group.attrs.update(plain)
     return True

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster_store import DatasetError, note_attributes, read_attributes
-from pipeline.errors import RunStoppedError
+from pipeline.errors import OutputError, RunStoppedError
 from pipeline.output import provenance
 from pipeline.output.redaction import redacted
 
@@ -95,7 +95,8 @@ def end_noted(out: str, run_id: str, begun: Callable[[], bool]) -> Iterator[None
     try:
         yield
     except BaseException as error:
-        if begun():
+        # What can't be written takes no note either, and a store that has gone would be waited for.
+        if begun() and not isinstance(error, OutputError):
             with contextlib.suppress(OSError, DatasetError):
                 attributes = ended(read_attributes(out), run_id, outcome_of(error), str(error))
                 note_attributes(out, attributes, run_id=run_id)
