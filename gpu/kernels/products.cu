@@ -27,6 +27,7 @@ struct Window {
     }
 };
 
+// The whole window is looked at even if nobody wants its sum: a value that is too large is refused whatever is counted.
 __device__ void count_sum(const ParameterBlock& block, const Window& window)
 {
     long long sum = 0;
@@ -35,6 +36,7 @@ __device__ void count_sum(const ParameterBlock& block, const Window& window)
 #pragma unroll
         for (int right = -(WINDOW_COLS / 2); right <= WINDOW_COLS / 2; ++right) sum += window.at(down, right);
     }
+    if (!block.spectrum) return;
     const long long place = sum - block.spectrum_low, n = block.spectrum_bins;
     const long long bin = place < 0 ? n : place >= n * block.spectrum_width ? n + 1 : place / block.spectrum_width;
     atomicAdd(block.spectrum + bin, 1ull);
@@ -92,7 +94,7 @@ count_products(const ParameterBlock* __restrict__ block, const unsigned* __restr
     for (unsigned bits = marks[frame * image.frame_words() + word]; bits; bits &= bits - 1) {
         const int x = left + __ffs((int)bits) - 1;
         const Window window{values + frame * image.pixels(), rows, cols, y, x, block->too_large};
-        if (block->spectrum) count_sum(*block, window);
+        count_sum(*block, window);
         if (block->eta) count_eta(*block, window);
     }
 }
