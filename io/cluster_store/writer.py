@@ -12,6 +12,7 @@ from zarr.core.metadata import ArrayV3Metadata
 from zarr.core.sync import sync
 
 from cluster_store.arrays import StorePath, location_of, open_for_chunks
+from cluster_store.chunk_files import ChunkFiles
 from cluster_store.damage import reading
 from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
@@ -142,26 +143,31 @@ class ClusterWriter:
         for variable in frame_variables():
             _check(variable, given[variable.name], n_clusters.shape)
         self._run.require()
-        written, per_chunk = Written(), self.layout.frames_per_chunk
+        written = Written()
         for name, values in given.items():
-            array = self._frame_arrays[name]
-            if len(values):
-                array[first:end] = values
-            chunks = range(first // per_chunk, -(-end // per_chunk))
-            written += Written(values.nbytes, _stored_bytes(array, chunks))
+            written += self._write_rows(self._frame_arrays[name], first, values)
         return written
 
     def _write_rows(self, array: Array, first_row: int, values: npt.NDArray[Any]) -> Written:
-        rows, n_rows = self.layout.rows_per_chunk, len(values)
+        """Write whole chunks, the last one filled up with zeros."""
+        rows, n_rows = array.chunks[0], len(values)
+        files = ChunkFiles.of(array)
+        stored_bytes = 0
         for start in range(0, n_rows, rows):
-            chunk = values[start : start + rows]
+            chunk = np.ascontiguousarray(values[start : start + rows])
             if len(chunk) < rows:
                 padded = np.zeros((rows, *values.shape[1:]), values.dtype)
                 padded[: len(chunk)] = chunk
                 chunk = padded
-            array[first_row + start : first_row + start + rows] = chunk
-        chunks = range(first_row // rows, -(-(first_row + n_rows) // rows))
-        return Written(values.nbytes, _stored_bytes(array, chunks))
+            number = (first_row + start) // rows
+            if files is not None:
+                stored_bytes += files.write(number, chunk)
+                continue
+            # Along `frame` the last chunk ends beyond the array.
+            end = min(first_row + start + rows, array.shape[0])
+            array[first_row + start : end] = chunk[: end - first_row - start]
+            stored_bytes += _stored_bytes(array, range(number, number + 1))
+        return Written(values.nbytes, stored_bytes)
 
     @cached_property
     def _cluster_arrays(self) -> dict[str, Array]:

@@ -18,6 +18,7 @@ from cluster_store import (
     open_clusters,
     read_layout,
 )
+from cluster_store.chunk_files import ChunkFiles
 
 
 def test_processes_that_write_different_chunks_make_one_dataset(tmp_path, layout, make_rows):
@@ -206,3 +207,42 @@ def test_a_layout_that_makes_no_sense_is_refused(change, message):
     sizes = {"n_frames": 1, "first_frame": 0, "batch_size": 1, "frame_shape": (4, 4), "cluster_size": (3, 3)}
     with pytest.raises(ValueError, match=message):
         DatasetLayout(**(sizes | change))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_chunks_on_a_local_disk_have_the_bytes_that_zarr_would_write(
+    tmp_path, make_rows, file_digests, monkeypatch, dtype
+):
+    layout = DatasetLayout(50, 7, 20, (60, 70), (3, 5), dtype, rows_per_chunk=64)
+    rows = make_rows(layout, 300)
+    digests, written = [], []
+    for name in ("by_ourselves", "by_zarr"):
+        path = tmp_path / name
+        create_dataset(path, layout, {})
+        writer = ClusterWriter(path, layout)
+        written.append(writer.write_clusters(0, *rows.clusters(0, 300)) + writer.write_frames(0, *rows.frames(0, 50)))
+        digests.append(file_digests(path))
+        monkeypatch.setattr(ChunkFiles, "of", staticmethod(lambda array: None))
+    assert digests[0] == digests[1]
+    assert written[0] == written[1]
+    assert len([key for key in digests[0] if "/c/" in key]) == 4 * 5 + 3 * 3 + 2
+
+
+def test_arrays_that_others_have_made_are_written_by_zarr(tmp_path, layout, monkeypatch):
+    create_dataset(tmp_path / "c.zarr", layout, {})
+    assert ChunkFiles.of(zarr.open_array(tmp_path / "c.zarr/signal")) is not None
+    for name, options in {"other codecs": {"compressors": None}, "other type": {"dtype": ">i4"}}.items():
+        given = {"shape": (4, 3), "chunks": (4, 3), "dtype": "i4", **options}
+        assert ChunkFiles.of(zarr.create_array(str(tmp_path / name), **given)) is None
+    assert ChunkFiles.of(zarr.create_array(zarr.storage.MemoryStore(), shape=(4,), dtype="i4")) is None
+
+
+def test_what_cannot_be_written_leaves_no_half_of_it(tmp_path, layout):
+    create_dataset(tmp_path / "c.zarr", layout, {})
+    array = zarr.open_array(tmp_path / "c.zarr/y")
+    files = ChunkFiles.of(array)
+    (tmp_path / "c.zarr/y/c/3").mkdir(parents=True)  # a folder where the chunk should go
+    (tmp_path / "c.zarr/y/c/3/file").touch()
+    with pytest.raises(IsADirectoryError, match="y/c/3"):
+        files.write(3, np.zeros(layout.rows_per_chunk, array.dtype))
+    assert not list(tmp_path.rglob("*.partial"))
