@@ -12,7 +12,8 @@ from object_stores import FetchedAhead, TooLargeError
 
 # At a store's 20 to 100 ms an answer, so many on their way keep a link busy that one at a time would leave idle.
 _MOST_AHEAD = 16
-_BYTES_AHEAD = 64 << 20
+BYTES_AHEAD = 64 << 20
+"""Decoded bytes of chunks that are on their way for one thread, at most, unless two chunks are more."""
 
 
 class ChunkSource(Protocol):
@@ -33,7 +34,7 @@ class ChunksAhead:
 
     def __init__(self, folder: StoreFolder, chunk_nbytes: int, largest: int) -> None:
         self._folder = folder
-        at_once = max(2, min(_MOST_AHEAD, _BYTES_AHEAD // max(chunk_nbytes, 1)))
+        at_once = max(2, min(_MOST_AHEAD, BYTES_AHEAD // max(chunk_nbytes, 1)))
         remote = isinstance(folder, ObjectFolder)
         self._fetched = FetchedAhead(folder.objects, at_once, largest) if remote else None  # type: ignore[attr-defined]
 

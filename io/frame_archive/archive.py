@@ -177,6 +177,11 @@ class FrameArchive:
             yield a, b
             a = b
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine's file systems, and not on an object store."""
+        return not is_url(self.address.path)
+
     def ahead(self) -> ChunksAhead:
         """What fetches chunks from an object store ahead of one thread that reads them; of a local archive, nothing."""
         return self._frames.ahead()
@@ -263,7 +268,7 @@ class FrameArchive:
         Raises:
             ArchiveError: the archive is on an object store, which has no files.
         """
-        if is_url(self.address.path):
+        if not self.is_local:
             raise ArchiveError(f"{self.address.path} is on an object store, and this takes files: give a local archive")
         paths = (Path(self.address.path) / chunk.key for chunk in self._frames.stored_chunks(start, stop))
         return [str(path) for path in paths if path.is_file()]

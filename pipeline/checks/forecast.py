@@ -11,6 +11,7 @@ import numpy as np
 from finder import Pedestal, open_finder, rounded
 from finder.false_clusters import expected_false_clusters
 from finder.offset import FRAMES_OF_OFFSET
+from frame_archive.ahead import BYTES_AHEAD
 from gpu.memory_plan import CUDA_CONTEXT_BYTES
 from pipeline.batches.found import narrowed
 from pipeline.checks.dark_problems import masked_in, problems_of_sample
@@ -107,6 +108,7 @@ def worker_bytes(prepared: PreparedRun, clusters_a_frame: float, signal_itemsize
         + 2 * (stop - start) * archive.frame_nbytes
         + _state_bytes(archive.frame_shape)
         + _recentring_bytes(prepared)
+        + (0 if archive.is_local else BYTES_AHEAD)
         + round(BATCHES_HELD * clusters * _cluster_bytes(prepared, signal_itemsize))
     )
 
