@@ -43,6 +43,20 @@ def rounded(signal: NDArray[np.float32], dtype: DTypeLike) -> NDArray[Any]:
     return result
 
 
+def narrowed(signal: NDArray[Any]) -> NDArray[Any]:
+    """The same values as int16 if all of them fit, in half the memory; else `signal` itself.
+
+    Args:
+        signal: int32 of any shape; of another type it stays as it is.
+    """
+    if signal.dtype != np.int32:
+        return signal
+    result, fits = np.empty(signal.shape, np.int16), np.ones(1, np.bool_)
+    arguments = np.ascontiguousarray(signal).reshape(-1), result.reshape(-1), fits
+    compiled(NARROWING, *arguments)(*arguments)
+    return result if fits[0] else signal
+
+
 def _round_half_away(source: Any, target: Any, all_fit: Any) -> None:
     """Round `source` into `target`; sets all_fit[0] to whether every value fitted."""
     fits = True
@@ -56,8 +70,23 @@ def _round_half_away(source: Any, target: Any, all_fit: Any) -> None:
     all_fit[0] = fits
 
 
-def _function() -> Callable[..., Any]:
+def _narrow(source: Any, target: Any, all_fit: Any) -> None:
+    """Copy `source` into the narrower `target`; sets all_fit[0] to whether every value fitted."""
+    fits = True
+    for index in range(len(source)):
+        value = np.int16(source[index])
+        fits &= value == source[index]
+        target[index] = value
+    all_fit[0] = fits
+
+
+def _rounding() -> Callable[..., Any]:
     return _round_half_away
 
 
-ROUNDING = Code("round_half_away", _function, ("rounding.py",), "the rounding of signals", 2)
+def _narrowing() -> Callable[..., Any]:
+    return _narrow
+
+
+ROUNDING = Code("round_half_away", _rounding, ("rounding.py",), "the rounding of signals", 2)
+NARROWING = Code("narrow", _narrowing, ("rounding.py",), "the narrowing of signals", 2)

@@ -22,7 +22,7 @@ class ClusterRows:
         frame_index: uint32 (cluster): position along the dataset's ``frame``.
         y: Row of the centre (cluster).
         x: Column of the centre (cluster).
-        signal: Window (cluster, cluster_y, cluster_x) in ADU, of the dataset's type or :func:`narrowed`.
+        signal: Window (cluster, cluster_y, cluster_x) in ADU, of the dataset's type or narrowed (`finder.rounding`).
     """
 
     frame_index: npt.NDArray[np.uint32]
@@ -60,18 +60,6 @@ def no_rows(frame_shape: tuple[int, int], cluster_size: tuple[int, int], signal_
     """No row, of the types that clusters on such frames have."""
     none = np.empty(0, coordinate_dtype(frame_shape))
     return ClusterRows(np.empty(0, np.uint32), none, none, np.empty((0, *cluster_size), signal_dtype))
-
-
-def narrowed(signal: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same values as int16, if all of them fit: half the memory for what a worker holds until it is written.
-
-    Args:
-        signal: int32 or float32 (cluster, cluster_y, cluster_x); float32 stays as it is.
-    """
-    if signal.dtype != np.int32:
-        return signal
-    narrow = signal.astype(np.int16)
-    return narrow if np.array_equal(narrow, signal) else signal
 
 
 class FoundBatch:

@@ -15,6 +15,7 @@ from cluster_store import ClusterWriter, DatasetLayout, FrameStatus
 from finder import Finder, FinderParameters, Pedestal, chosen_backend, open_finder, recentred
 from finder.offset import lower_median
 from finder.products import ProductCounter, ProductOptions
+from finder.rounding import narrowed, rounded
 from frame_archive import ArchiveAddress, FrameArchive
 from gpu.settings import GpuSettings
 from pipeline.batches.chain_start import ChainOptions
@@ -103,6 +104,7 @@ class RunPlugin(WorkerPlugin):
         chain.find(frame)
         _ = chain.activity
         lower_median(frame)
+        narrowed(rounded(np.zeros((1, *self.run.layout.cluster_size), np.float32), np.int32))
         if self.run.chains.recentre:
             parameters = self.run.parameters
             recentred(self.run.pedestal, frame, common_mode=parameters.common_mode, gain_bits=parameters.gain_bits)

@@ -30,11 +30,12 @@ from distributed.metrics import context_meter
 from cluster_store import FrameStatus
 from finder import Pedestal, rounded
 from finder.offset import Offset, OffsetMeter
+from finder.rounding import narrowed
 from frame_archive import ArchiveError, ReadUse
 from pipeline.batches.chain_start import chain_blocks
 from pipeline.batches.chain_states import ChainStart
 from pipeline.batches.counting import BatchDigest, Counting
-from pipeline.batches.found import ClusterRows, Edges, FoundBatch, narrowed, no_rows
+from pipeline.batches.found import ClusterRows, Edges, FoundBatch, no_rows
 from pipeline.batches.pedestal_health import PedestalHealth
 from pipeline.batches.plan import Batch, RowSpan
 from pipeline.batches.reading import FrameDigest, StageClock, frames_read

@@ -11,9 +11,9 @@ import numpy as np
 from finder import Pedestal, open_finder, rounded
 from finder.false_clusters import expected_false_clusters
 from finder.offset import FRAMES_OF_OFFSET
+from finder.rounding import narrowed
 from frame_archive.ahead import BYTES_AHEAD
 from gpu.memory_plan import CUDA_CONTEXT_BYTES
-from pipeline.batches.found import narrowed
 from pipeline.checks.dark_problems import masked_in, problems_of_sample
 from pipeline.inputs.pedestal_source import ReadyPedestal
 from pipeline.preparation import BLOCK_BYTES, PreparedRun

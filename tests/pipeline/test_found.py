@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.batches.found import ClusterRows, FoundBatch, narrowed
+from finder.rounding import narrowed
+from pipeline.batches.found import ClusterRows, FoundBatch
 
 
 def rows(first: int, n: int) -> ClusterRows:
