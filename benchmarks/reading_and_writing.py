@@ -2,8 +2,8 @@
 
 Frames are those of the race, simulated from a seed; signals are those of the clusters found in them. The candidates
 take turns, none is timed on its first run, and each is given by the median of its processor times and of its times on
-the clock. zarrs takes part where it is installed. The JSON goes to `benchmarks/results/reading_and_writing.json`, or
-where it is told.
+the clock. zarrs and pcodec take part where they are installed. The JSON goes to
+`benchmarks/results/reading_and_writing.json`, or where it is told.
 """
 
 from __future__ import annotations
@@ -93,7 +93,31 @@ def reading(frames: npt.NDArray[Any], folder: Path, repeats: int) -> list[Entry]
             name = f"{codec}, zarr with {pipeline.rpartition('.')[2]}"
             ways[name] = in_chunks(_by_zarr(opened), 1)
             sizes[name] = _stored(folder / f"{codec}.zarr")
+    for codec, decoded in (_pcodec(frames, folder) if find_spec("pcodec") else {}).items():
+        ways[codec] = in_chunks(decoded, 1)
+        sizes[codec] = _stored(folder / codec)
     return _entries(turns(ways, repeats), sizes, len(frames), frames.nbytes, "us_per_frame")
+
+
+def _pcodec(frames: npt.NDArray[Any], folder: Path) -> dict[str, Callable[[int, npt.NDArray[Any]], object]]:
+    """Ways to read chunks that pcodec has packed, a file each."""
+    from pcodec import ChunkConfig, standalone
+
+    ways: dict[str, Callable[[int, npt.NDArray[Any]], object]] = {}
+    for level in (4, 8):
+        place = folder / f"pcodec {level}, own loop"
+        place.mkdir()
+        for first in range(0, len(frames), CHUNK):
+            packed = standalone.simple_compress(
+                frames[first : first + CHUNK].reshape(-1), ChunkConfig(compression_level=level)
+            )
+            (place / str(first)).write_bytes(packed)
+
+        def read(first: int, target: npt.NDArray[Any], place: Path = place) -> object:
+            return standalone.simple_decompress_into((place / str(first)).read_bytes(), target.reshape(-1))
+
+        ways[place.name] = read
+    return ways
 
 
 def writing(signal: npt.NDArray[Any], folder: Path, repeats: int) -> list[Entry]:
