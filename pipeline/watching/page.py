@@ -30,7 +30,7 @@ from pipeline.watching.scheduler_plugin import PAGE
 
 logger = logging.getLogger(__name__)
 
-MILLISECONDS_BETWEEN = 1000
+MILLISECONDS_BETWEEN = 2000
 # Of more runs at once the others have a line each.
 RUNS_IN_FULL = 4
 
@@ -123,7 +123,7 @@ class RunView:
         self.root: Column = column(
             self._head,
             self._tiles,
-            row(*(chart.figure for chart in self._charts), sizing_mode="stretch_width", styles={"margin-top": "12px"}),
+            row(*(chart.figure for chart in self._charts), sizing_mode="stretch_width", styles=page_style.CHARTS),
             row(self._stages, self._workers, sizing_mode="stretch_width", styles=page_style.HALVES),
             sizing_mode="stretch_width",
             styles=page_style.CARD,

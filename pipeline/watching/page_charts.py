@@ -106,6 +106,7 @@ def _figure(title: str, form: str) -> Any:
         "tools": "",
         "x_range": Range1d(start=0, end=1),
         "y_range": Range1d(start=0, end=1),
+        "styles": page_style.CHART,
     }
     drawn = figure(height=HEIGHT, sizing_mode="stretch_width", toolbar_location=None, min_border_right=16, **options)
     drawn.outline_line_color = None

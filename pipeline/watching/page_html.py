@@ -90,7 +90,7 @@ def stages(run: ShownRun) -> str:
     state = run.state
     rows = [*state.stages]
     frames = max(state.frames - run.description.frames_kept, 0)
-    longest = max([state.idle_seconds, *(stage.seconds for stage in rows)], default=0.0)
+    longest = max((stage.seconds for stage in rows), default=0.0)
     measured = any(stage.floor_seconds == stage.floor_seconds for stage in rows)
     key = (
         '<i class="key" style="background:#4a90d9"></i>at its ceiling'

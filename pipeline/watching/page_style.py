@@ -52,9 +52,15 @@ td {{ text-align: right; padding: 4px 10px; border-bottom: 1px solid #f1f3f5; wh
 th.left, td.left {{ text-align: left; white-space: normal; overflow-wrap: anywhere; }}
 td .track {{ display: inline-block; width: 74px; vertical-align: middle; margin-left: 8px; }}
 .scroll {{ overflow-x: auto; max-width: 100%; }}
+@media (max-width: 700px) {{
+  .stage {{ grid-template-columns: 70px 1fr; gap: 4px 12px; }} .stage > span:last-child {{ grid-column: 1 / -1; }}
+  .tiles {{ grid-template-columns: 1fr 1fr; }} td.left {{ min-width: 110px; }}
+}}
 """
 
 HALF = {"flex": "1 1 420px", "min-width": "0"}
+CHART = {"flex": "1 1 300px", "min-width": "0"}
+CHARTS = {"flex-wrap": "wrap", "margin-top": "12px"}
 HALVES = {"gap": "32px", "flex-wrap": "wrap", "margin-top": "14px"}
 CARD = {
     "background-color": "white",

@@ -14,7 +14,7 @@ from pipeline.watching.run_state import RunDescription, RunState
 
 RUNS_KEPT = 20
 # So many points show a run of any length: when there are twice as many, every second is dropped.
-POINTS = 300
+POINTS = 200
 # Rates "now" are those of so many seconds, or of the last two states where batches take longer.
 SECONDS_OF_NOW = 10.0
 EXTENSION = "photonflow"
