@@ -21,6 +21,7 @@ class Relay:
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
+        self._never = threading.Event()
         self.behave()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -31,6 +32,7 @@ class Relay:
         self.on_refused: Callable[[int], None] = lambda n: None
         self.silent = False
         self.failing = False
+        self.slow = False
         self.cut_answers_after: int | None = None
         self.cuts_left = 0
 
@@ -103,6 +105,11 @@ class Relay:
                     client.sendall(some[: max(0, self.cut_answers_after - passed)])
                     client.shutdown(socket.SHUT_RDWR)
                     return
-                client.sendall(some)
+                if self.slow:
+                    for byte in some:
+                        client.sendall(bytes([byte]))
+                        self._never.wait(0.1)
+                else:
+                    client.sendall(some)
                 passed += len(some)
             client.shutdown(socket.SHUT_WR)

@@ -16,6 +16,7 @@ from object_stores import Objects, answer, listed
 from pipeline import BatchError, RunOptions, execute, prepare, process
 from pipeline.output.lock_objects import LockObject
 from pipeline.output.ownership import living_writer, sole_writer
+from pipeline.output.side_objects import ObjectSideFolder
 
 OPTIONS = {"batch_size": 20, "products": ("spectrum", "hitmap")}
 
@@ -129,6 +130,30 @@ def test_a_chunk_that_is_lost_later_is_an_error_and_not_zeros(archive, client):
     answer(Objects.at(out).delete("n_clusters/c/1"))
     with pytest.raises(DatasetError, match=r"lacks the chunk n_clusters/c/1"):
         open_clusters(out).n_clusters.values  # noqa: B018
+
+
+def test_the_lines_of_a_journal_are_kept_in_parts_and_those_of_an_earlier_one_forgotten(archive):
+    folder = ObjectSideFolder(Objects.at(f"{archive}.journal"))
+    lines = [b"%d %s\n" % (k, b"x" * 1000) for k in range(1200)]
+    folder.begin_log("batches.log", lines[0])
+    for _ in range(2):  # A run, and one that goes on with its journal.
+        half, lines_left = lines[1:600], lines[600:]
+        log = folder.log("batches.log")
+        for line in half:
+            log.append(line)
+        log.close()
+        lines = [lines[0], *lines_left]
+    whole = folder.read_log("batches.log").splitlines(keepends=True)
+    assert len(whole) == 1 + 599 + 599
+    assert [int(line.split()[0]) for line in whole[:600]] == list(range(600))
+    assert len(folder.names()) >= 4
+    folder.begin_log("batches.log", b"new\n")
+    assert folder.read_log("batches.log") == b"new\n"
+    assert len(folder.names()) == 2
+    folder.remove_all()
+    assert not folder.is_there()
+    with pytest.raises(FileNotFoundError):
+        folder.read_log("batches.log")
 
 
 HOLDER = """

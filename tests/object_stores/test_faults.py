@@ -108,12 +108,12 @@ def test_answers_that_are_cut_off_are_asked_for_again(archive, relay, local_arch
     assert relay.cuts_left == 0
 
 
-@pytest.mark.parametrize("fault", ["silent", "failing"])
-def test_a_server_that_says_nothing_or_fails_ends_in_a_sentence(archive, relay, impatient, fault):
+@pytest.mark.parametrize("fault", ["silent", "slow", "failing"])
+def test_a_server_that_is_too_slow_says_nothing_or_fails_ends_in_a_sentence(archive, relay, impatient, fault):
     opened = FrameArchive.open(archive)
     setattr(relay, fault, True)
     relay.drop_all()
-    why = {"silent": "the server does not answer in time", "failing": r"the server fails \(HTTP 503\)"}[fault]
+    why = r"the server fails \(HTTP 503\)" if fault == "failing" else "the server does not answer in time"
     with pytest.raises(ArchiveError, match=rf"frames/c/0/0/0, with frames 0:5 .*: {why}"):
         opened.read(0, 5, np.empty((5, 24, 20), np.uint16))
     with pytest.raises(ArchiveError, match=why):
