@@ -13,7 +13,7 @@ from s3_server import BUCKET, KEY, SECRET, Backend, Gateway
 
 from frame_archive import FrameArchive, create_archive
 from object_stores import Objects, answer
-from pipeline import ClusterConfig, open_cluster
+from pipeline import ClusterConfig, open_cluster, process
 
 PATIENCE = "60"
 KEYS = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
@@ -88,6 +88,21 @@ def local_archive(tmp_path_factory):
     writer.write_frames(0, frames.astype(np.uint16))
     assert FrameArchive.open(path).n_frames == 60
     return path
+
+
+# Of the runs that are compared with the local one.
+OPTIONS = {"batch_size": 10, "products": ("spectrum", "hitmap")}
+
+
+@pytest.fixture(scope="session")
+def options():
+    return OPTIONS
+
+
+@pytest.fixture(scope="session")
+def local_clusters(local_archive, client, tmp_path_factory):
+    """What a run makes of the local archive."""
+    return process(local_archive, tmp_path_factory.mktemp("here") / "here.zarr", client=client, **OPTIONS).load()
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ def test_a_large_chunk_is_fetched_in_parts_at_once(s3, upload, tmp_path):
     assert np.array_equal(frames_of(there), values)
 
 
+@pytest.mark.slow
 def test_a_run_on_the_workers_gives_the_local_runs_dataset(archive, local_archive, client, tmp_path):
     there = process(archive, tmp_path / "there.zarr", client=client, batch_size=20)
     here = process(local_archive, tmp_path / "here.zarr", client=client, batch_size=20)
@@ -124,6 +125,7 @@ def test_the_stamp_of_a_batch_changes_with_its_chunks_alone(archive):
     assert opened.stamp(20, 40) != before[1]
 
 
+@pytest.mark.slow
 def test_darks_of_another_archive_on_the_store_train_the_pedestal(archive, local_archive, client, tmp_path):
     there = process(local_archive, tmp_path / "c.zarr", client=client, pedestal=archive)
     assert there.attrs["digest"] == process(local_archive, tmp_path / "d.zarr", client=client).attrs["digest"]

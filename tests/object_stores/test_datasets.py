@@ -18,20 +18,15 @@ from pipeline.output.lock_objects import LockObject
 from pipeline.output.ownership import living_writer, sole_writer
 from pipeline.output.side_objects import ObjectSideFolder
 
-OPTIONS = {"batch_size": 20, "products": ("spectrum", "hitmap")}
-
 
 def keys_below(address):
     return {key for key, _ in listed(Objects.at(address))}
 
 
-@pytest.fixture
-def local_clusters(local_archive, client, tmp_path):
-    return process(local_archive, tmp_path / "here.zarr", client=client, **OPTIONS).load()
-
-
-def test_a_dataset_on_the_store_is_the_local_one(archive, local_clusters, client, download):
-    there = process(archive, client=client, **OPTIONS)
+def test_a_dataset_on_the_store_is_the_local_one_and_holds_no_secret(
+    archive, local_clusters, client, download, options
+):
+    there = process(archive, client=client, **options)
     out = archive.replace(".zarr", ".clusters.zarr")
     xr.testing.assert_identical(there.load().drop_attrs(), local_clusters.drop_attrs())
     assert there.attrs["digest"] == local_clusters.attrs["digest"]
@@ -45,18 +40,13 @@ def test_a_dataset_on_the_store_is_the_local_one(archive, local_clusters, client
     assert read_table(out, "products")["spectrum"].sum() > 0
     assert not [array.missing for array in array_storage(out) if array.missing]
     assert open_clusters(out).photons.spectrum(bins=10).sum() == there.sizes["cluster"]
-
-
-def test_secrets_are_in_nothing_that_is_kept(archive, client):
-    process(archive, client=client, batch_size=20)
-    objects = Objects.at(archive.replace(".zarr", ".clusters.zarr"))
-    metadata = [key for key, _ in listed(objects) if key.endswith("zarr.json")]
-    kept = b"".join(bytes(answer(objects.get(key))) for key in metadata)
+    kept = b"".join(file.read_bytes() for file in download(out).rglob("zarr.json"))
     assert archive.encode() in kept
     for secret in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         assert os.environ[secret].encode() not in kept
 
 
+@pytest.mark.slow
 def test_a_place_that_is_taken_is_kept_and_overwritten_when_told(archive, client):
     first = process(archive, client=client, batch_size=20).attrs["run_id"]
     with pytest.raises(FileExistsError, match=r"exists: give --overwrite"):
@@ -65,6 +55,7 @@ def test_a_place_that_is_taken_is_kept_and_overwritten_when_told(archive, client
     assert again.attrs["run_id"] != first
 
 
+@pytest.mark.slow
 def test_what_is_not_ours_is_left_alone(archive, client, s3):
     with pytest.raises(ValueError, match="lies inside the archive"):
         process(archive, f"{archive}/out.zarr", client=client)
@@ -91,25 +82,25 @@ def test_a_whole_bucket_a_web_server_and_a_missing_bucket_are_no_places(archive,
         process(archive, "s3://no-such-bucket/out.zarr", client=client)
 
 
-def test_a_run_that_failed_goes_on(archive, client, local_clusters):
+def test_a_run_that_failed_goes_on(archive, client, local_clusters, options):
     """Its last batch can't be read; the chunk comes back, and the run goes on from the journal on the store."""
     objects, out = Objects.at(archive), archive.replace(".zarr", ".clusters.zarr")
     chunk = bytes(answer(objects.get("frames/c/11/0/0")))
     answer(objects.put("frames/c/11/0/0", chunk[:50]))
     with pytest.raises(BatchError, match=r"frames/c/11/0/0, with frames 55:60 .* is damaged"):
-        process(archive, client=client, **OPTIONS)
+        process(archive, client=client, **options)
     assert dataset_status(out) == "running"
     assert {"run.json", "batches.log"} <= keys_below(f"{out}.journal")
     answer(objects.put("frames/c/11/0/0", chunk))
     found = []
-    prepared = prepare(RunOptions(archive, batch_size=20, resume=True, products=_products()))
+    prepared = prepare(RunOptions(archive, batch_size=10, resume=True, products=_products()))
     result = execute(prepared, client, on_progress=lambda done: found.append(done.frames))
     assert result.digest == local_clusters.attrs["digest"]
     assert max(found) <= 60
     assert not keys_below(f"{out}.journal")
     xr.testing.assert_identical(open_clusters(out).load().drop_attrs(), local_clusters.drop_attrs())
     # Once more: there is nothing to do.
-    assert execute(prepare(RunOptions(archive, batch_size=20, resume=True, products=_products())), client).was_complete
+    assert execute(prepare(RunOptions(archive, batch_size=10, resume=True, products=_products())), client).was_complete
 
 
 def _products():
@@ -118,12 +109,14 @@ def _products():
     return ProductOptions(("spectrum", "hitmap"))
 
 
+@pytest.mark.slow
 def test_a_chain_keeps_its_states_on_the_store(archive, local_archive, client, tmp_path):
     there = process(archive, client=client, batch_size=20, tracking="chain")
     here = process(local_archive, tmp_path / "chain.zarr", client=client, batch_size=20, tracking="chain")
     assert there.attrs["digest"] == here.attrs["digest"]
 
 
+@pytest.mark.slow
 def test_a_chunk_that_is_lost_later_is_an_error_and_not_zeros(archive, client):
     process(archive, client=client, batch_size=20)
     out = archive.replace(".zarr", ".clusters.zarr")

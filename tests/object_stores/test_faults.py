@@ -51,7 +51,7 @@ def of_workers(client):
         change(name, value)
 
 
-def test_the_server_is_killed_in_mid_run_and_comes_back(archive, client, gateway, relay, local_archive, tmp_path):
+def test_the_server_is_killed_in_mid_run_and_comes_back(archive, client, gateway, relay, local_clusters):
     """It stays away until requests of the run have been turned away five times; the run takes no notice of it."""
     back = threading.Event()
 
@@ -69,15 +69,15 @@ def test_the_server_is_killed_in_mid_run_and_comes_back(archive, client, gateway
     killed = []
     relay.on_refused = start_again
     try:
-        result = execute(prepare(RunOptions(archive, batch_size=5)), client, on_progress=kill)
+        result = execute(prepare(RunOptions(archive, batch_size=10)), client, on_progress=kill)
         assert back.is_set()
     finally:
         if not back.is_set():
             gateway.start()
-    here = process(local_archive, tmp_path / "here.zarr", client=client, batch_size=5)
-    assert result.digest == here.attrs["digest"]
+    assert result.digest == local_clusters.attrs["digest"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_server_is_gone_ends_and_goes_on(archive, client, gateway, relay, of_workers, impatient):
     """A run gives up with a sentence when the server stays away for longer than its patience, and loses nothing."""
     of_workers("PHOTONFLOW_STORE_PATIENCE", "1")
@@ -178,6 +178,7 @@ def test_stores_of_google_and_azure_without_keys_are_said(address, names, impati
         FrameArchive.open(address)
 
 
+@pytest.mark.slow
 def test_a_dataset_is_read_with_xarray_in_other_processes(archive, client):
     """What Dask's workers are sent of the store is its address; they have keys of their own."""
     clusters = process(archive, client=client, batch_size=20)
