@@ -10,11 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -27,6 +24,7 @@ import numpy as np
 
 from benchmarks.gpu_cases import Case, compile_for_cpu, oracle_cases, random_cases
 from benchmarks.gpu_ladder import kernel_microseconds, run_rung, rungs
+from benchmarks.gpu_outside import sanitized, whole_run
 from benchmarks.gpu_precision import ARITHMETICS, counts_on_cpu, run_precision
 from benchmarks.gpu_table import table
 from finder import FinderParameters, Pedestal, open_finder, rounded
@@ -38,9 +36,8 @@ from gpu.settings import GpuSettings
 from pipeline.ceilings.gpu import GPU_CEILINGS, GpuWork
 from pipeline.ceilings.machine import cores
 
-ROOT = Path(__file__).parents[1]
 # What is left of four minutes goes to compute-sanitizer, which alone has no end of its own.
-SECONDS_IN_ALL, FEWEST_SANITIZED = 230.0, 10.0
+SECONDS_IN_ALL = 230.0
 # float32 signal of the window, frame, y and x.
 CLUSTER_BYTES = {3: 44, 9: 332}
 COUNTED = ProductOptions(PRODUCTS)
@@ -224,51 +221,6 @@ def _precision(device: Device, size: Size, frames: Any, darks: Any, report: dict
                 f"{result.name}: {result.clusters} clusters, and NumPy finds {expected[result.name]} in that arithmetic"
             )
     return [asdict(result) for result in results]
-
-
-def sanitized(say: Callable[[str], None], seconds: float) -> dict[str, str]:
-    """compute-sanitizer's memcheck and racecheck on small cases, each in a process of its own, for so long at most."""
-    program = shutil.which("compute-sanitizer")
-    if program is None:
-        return {"compute-sanitizer": "not installed"}
-    if seconds < FEWEST_SANITIZED:
-        return {"compute-sanitizer": "no time was left for it"}
-    outcomes = {}
-    for tool in ("memcheck", "racecheck"):
-        say(tool)
-        command = [program, "--tool", tool, "--error-exitcode", "9", sys.executable, __file__, "--few-cases"]
-        try:
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=seconds, cwd=ROOT)
-        except subprocess.TimeoutExpired:
-            outcomes[tool] = f"took longer than {seconds:.0f} s"
-        else:
-            found = f"exit status {ran.returncode}: {ran.stdout[-2000:]}"
-            outcomes[tool] = found if ran.returncode else "nothing found"
-    return outcomes
-
-
-def whole_run(n_frames: int, say: Callable[[str], None], devices: tuple[list[str], ...] = (["--gpus", "1"], [])) -> Any:
-    """A run through the command line on a GPU, and on the CPU's cores: digests have to be the same."""
-    with tempfile.TemporaryDirectory(prefix="photonflow-gpu-check-") as folder:
-        archive = f"{folder}/a.zarr"
-        say(f"simulating {n_frames} frames")
-        _photonflow("simulate", archive, "--frames", str(n_frames), "--no-progress")
-        results = []
-        for options in devices:
-            say(" ".join(["process", *options]))
-            chosen = options or ["--cpus", str(cores())]
-            answer = _photonflow("process", archive, "--overwrite", "--json", "--no-progress", *chosen)
-            results.append(json.loads(answer))
-    return {"same_digest": len({result["digest"] for result in results}) == 1, "runs": results}
-
-
-def _photonflow(command: str, *arguments: str) -> str:
-    ran = subprocess.run(
-        [sys.executable, "-m", f"workflows.{command}", *arguments], capture_output=True, text=True, cwd=ROOT
-    )
-    if ran.returncode:
-        raise RuntimeError(f"photonflow {command} failed: {ran.stderr.strip()}")
-    return ran.stdout
 
 
 def main() -> int:
