@@ -25,7 +25,7 @@ def ask(driver_environment, installed_cupy):
             env=installed_cupy(driver_environment, cupy) | environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout.strip()

@@ -31,7 +31,7 @@ assert not any("libcuda" in line for line in open("/proc/self/maps"))
 
 
 def ask(environment=None):
-    ran = subprocess.run([sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 

@@ -390,7 +390,7 @@ def test_commands_of_their_own_end_well_within_bounded_memory(archive, dataset, 
     for command in (["process", archive, "--dry-run"], ["inspect", dataset]):
         done = subprocess.run(
             ["bash", "-c", 'ulimit -v 3000000; exec "$@"', "-", sys.executable, "-m", "workflows", *map(str, command)],
-            capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
+            capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
         )  # fmt: skip
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1

@@ -160,7 +160,7 @@ def test_workers_of_a_file_are_told_by_its_path_or_name(make_archive, tmp_path):
 def test_a_worker_that_joins_later_has_the_environment_of_its_configuration():
     with open_cluster(ClusterConfig(workers=1, environment={"PHOTONFLOW_TEST": "here"})) as client:
         client.cluster.scale(2)
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=300)
 
         def environment():
             import os

@@ -50,7 +50,7 @@ def photonflow(capfd, monkeypatch, tmp_path):
 def python_m(tmp_path):
     """Run ``python -m workflows.…`` as a process of its own, in the test's own folder."""
 
-    def call(module, *arguments, timeout=120, **options) -> Outcome:
+    def call(module, *arguments, timeout=300, **options) -> Outcome:
         done = subprocess.run(
             [sys.executable, "-m", f"workflows.{module}", *map(str, arguments)],
             capture_output=True,

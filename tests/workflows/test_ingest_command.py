@@ -120,7 +120,7 @@ def test_a_command_that_is_ended_in_the_middle_goes_on_with_resume(one_worker, p
                     break
             process.send_signal(how)
             rest = process.stderr.read()
-            assert process.wait(timeout=120) == (130 if how == signal.SIGINT else -how)
+            assert process.wait(timeout=300) == (130 if how == signal.SIGINT else -how)
         idle.set()
         waits.result(timeout=60)
     if how == signal.SIGINT:

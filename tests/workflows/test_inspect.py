@@ -33,7 +33,7 @@ def inspect(*arguments, **environment):
         [sys.executable, "-W", "error::DeprecationWarning", "-m", "workflows.inspect", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env=os.environ | environment,
     )
 

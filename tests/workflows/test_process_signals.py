@@ -89,7 +89,7 @@ def test_a_signal_while_workers_start_is_one_line(long_archive):
         while not workers_of(run):
             assert run.poll() is None
         run.send_signal(signal.SIGTERM)
-        _, rest = run.communicate(timeout=120)
+        _, rest = run.communicate(timeout=300)
         assert left_of(run.pid) == []
     assert run.returncode == 143
     # Not a word of asyncio's about workers that ended before they had begun.
@@ -101,7 +101,7 @@ def test_workers_that_do_not_end_are_ended(long_archive):
         for worker in workers_of(run):
             worker.suspend()
         run.send_signal(signal.SIGTERM)
-        _, rest = run.communicate(timeout=120)
+        _, rest = run.communicate(timeout=300)
         assert left_of(run.pid) == []
     assert run.returncode == 143
     assert rest.count("photonflow: ") == 1
@@ -136,7 +136,7 @@ def test_a_terminal_that_is_closed_ends_the_run_and_its_workers(long_archive):
         while b"finding clusters" not in seen:
             seen += os.read(ours, 4096)
         os.close(ours)
-        run.wait(timeout=120)
+        run.wait(timeout=300)
         assert left_of(run.pid) == []
     assert run.returncode == 129
 

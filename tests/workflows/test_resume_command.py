@@ -80,7 +80,7 @@ def test_a_client_that_ends_at_once_leaves_what_resume_goes_on_from(many_batches
             run.send_signal(signal.SIGINT)
             assert any("Ctrl-C again" in line for line in run.stderr)
             run.send_signal(signal.SIGINT)
-        run.wait(timeout=120)
+        run.wait(timeout=300)
         # Its workers may live a little longer, and write what they have in hand.
         again = process(many_batches, "--out", "killed.zarr", "--resume", "--json")
         # To the end of the last process of the run: nothing of Dask's or Python's own.
