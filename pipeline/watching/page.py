@@ -163,7 +163,7 @@ def workers_of(scheduler: Any) -> Iterator[WorkerOnScheduler]:
 
 def _html(style: Mapping[str, str] | None = None) -> Div:
     styles: dict[str, str | None] = dict(style or {})
-    return Div(sizing_mode="stretch_width", stylesheets=[InlineStyleSheet(css=page_style.CSS)], styles=styles)
+    return Div(margin=0, sizing_mode="stretch_width", stylesheets=[InlineStyleSheet(css=page_style.CSS)], styles=styles)
 
 
 def _say(div: Div, html: str) -> None:

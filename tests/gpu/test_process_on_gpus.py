@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,10 @@ from pipeline import ClusterConfig, RunOptions, execute, open_cluster, prepare, 
 from pipeline.ceilings import Ceilings, MeasuredCeiling, Spread, keep_ceilings
 from pipeline.ceilings.gpu import GPU_CEILINGS
 from pipeline.ceilings.machine import machine
+from pipeline.watching import page_html
+from pipeline.watching.gpu_memory import GPU_METRIC
+from pipeline.watching.page import workers_of
+from pipeline.watching.run_board import EXTENSION
 
 
 class WithEmulatedGpu(WorkerPlugin):
@@ -153,6 +159,44 @@ def test_the_stages_of_gpus_are_in_all_that_a_run_says_of_itself(archive, tmp_pa
     kept = json.loads(xr.open_zarr(tmp_path / "g.zarr").attrs["throughput"])
     assert kept["stages"]["kernel"]["nbytes"] == uses["H2D"].nbytes
     assert [use.name for use in progress[-1].uses] == names
+
+
+def test_the_page_of_a_run_shows_the_gpus_their_memory_and_their_stages(archive, tmp_path, client):
+    shown = []
+
+    def look(progress):
+        for _ in range(1000):
+            if html := client.run_on_scheduler(as_shown):
+                shown.append(html)
+                return
+            client.run(_heartbeat)
+
+    prepared = prepare(RunOptions(str(archive), out=str(tmp_path / "g.zarr"), backend="cuda", batch_size=20))
+    execute(prepared, client, on_progress=look)
+    assert "Workers and GPUs" in shown[-1]
+    assert re.search(
+        r"<span class='quiet'>GPU</span>.*<td>\d\S* .B<span class=\"track\">.*<td>\d\S* .B<span", shown[-1]
+    )
+    stages = client.run_on_scheduler(as_shown, of_workers=False)
+    inner = re.findall(r'class="stage[^"]* inner"><span>(\w+)</span>', stages)
+    assert inner == list(GPU_STAGES)
+    # What told of the GPU's memory is gone with the run.
+    assert client.run(lambda dask_worker: [name for name in dask_worker.metrics if name.startswith(GPU_METRIC)]) == {
+        worker: [] for worker in client.scheduler_info()["workers"]
+    }
+
+
+async def _heartbeat(dask_worker):
+    await dask_worker.heartbeat()
+
+
+def as_shown(dask_scheduler, of_workers=True):
+    """The workers of the last run, or its stages, as the page has them; "" until a heartbeat told of a GPU."""
+    run = list(dask_scheduler.extensions[EXTENSION].runs.values())[-1]
+    there = list(workers_of(dask_scheduler))
+    if not of_workers:
+        return page_html.stages(run)
+    return page_html.workers(run, there, time.time()) if any(worker.device for worker in there) else ""
 
 
 def test_the_command_line_starts_a_worker_for_each_gpu_and_they_find_what_cores_find(
