@@ -8,6 +8,7 @@ clusters.photons.spectrum().plot()
 """
 
 from analysis.accessor import PhotonsAccessor
+from analysis.binning import UnevenBinsWarning
 from analysis.calibration import calibrate, noise
 from analysis.gain_map import gain_map
 from analysis.interpolation import Interpolation
@@ -21,6 +22,7 @@ __all__ = [
     "KLines",
     "Peak",
     "PhotonsAccessor",
+    "UnevenBinsWarning",
     "calibrate",
     "fit_line",
     "fit_peak",

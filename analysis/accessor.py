@@ -7,7 +7,7 @@ import xarray as xr
 from analysis import eta as etas
 from analysis import gain_map, line_fits, maps, multiplicities, peaks, spectra
 from analysis import interpolation as interpolating
-from analysis.binning import DEFAULT_BINS, Binning, Bins
+from analysis.binning import DEFAULT_BINS, Binning, Bins, Steps
 from analysis.energies import Energies, Kind
 from analysis.eta import EtaKind
 from analysis.gain import Map
@@ -88,7 +88,7 @@ class PhotonsAccessor(Selection):
         Args:
             bins: How many bins, or their edges.
             range: Lowest and highest energy; left out, one that shows nearly all clusters, with bins a whole number of
-                ADU wide for an integer signal.
+                ADU wide for an integer signal (with a single gain, of these in keV).
             energy: Which energy, as in `energy()`.
             n: How many pixels for "brightest".
             regions: One spectrum for each label of a map (y, x) of whole numbers, 0 for none: (region, energy).
@@ -295,8 +295,10 @@ class PhotonsAccessor(Selection):
         self, bins: Bins, limits: tuple[float, float] | None, kind: Kind, n: int | None
     ) -> tuple[Energies, Binning]:
         found = self._energies(kind, n)
-        whole = self._scale is None and self._ds["signal"].dtype.kind != "f"
-        return found, Binning.of(bins, limits, found.values(), whole, self._keep)
+        steps = Steps() if self._ds["signal"].dtype.kind != "f" else None
+        if steps is not None and self._scale is not None:
+            steps = self._scale.steps(steps)
+        return found, Binning.of(bins, limits, found.values(), steps, self._keep)
 
     def _chosen(self, values: xr.DataArray) -> xr.DataArray:
         return values if self._keep is None else values.isel(cluster=np.flatnonzero(self._keep.to_numpy()))

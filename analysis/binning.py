@@ -1,5 +1,6 @@
 """Bins of energy, and which of them each cluster falls into."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +16,28 @@ _SAMPLED_BLOCKS = 16
 _SAMPLED_ROWS = 100_000
 # From fewer clusters than these no range can be told: then it is that of the clusters before the filters.
 _FEW = 20
+# Of more steps a bin, one more or less is not seen.
+_STEPS_A_BIN = 5
 
 Bins = int | Sequence[float] | npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+
+
+class UnevenBinsWarning(UserWarning):
+    """Bins that hold now more, now fewer of the values that energies can have: their counts go up and down with it."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Energies that are `first` and whole numbers of `size` from it: whole ADU, or these on another scale.
+
+    Attributes:
+        first: One of them.
+        size: The distance from one to the next.
+    """
+
+    first: float = 0.0
+    size: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -37,22 +57,23 @@ class Binning:
         bins: Bins,
         limits: tuple[float, float] | None,
         energies: xr.DataArray,
-        whole_adu: bool,
+        steps: Steps | None,
         keep: xr.DataArray | None = None,
     ) -> "Binning":
         """The bins a user asked for.
 
         Args:
-            bins: How many, or their edges. A number without `limits` is an upper bound where energies are whole ADU:
-                they get bins a whole number of ADU wide, so that every bin holds equally many possible values.
+            bins: How many, or their edges. A number without `limits` is an upper bound where energies come in steps:
+                they get bins a whole number of steps wide, so that every bin holds equally many possible values.
             limits: Lowest and highest energy; left out, from 0 (or below, for negative energies) to a tenth above the
                 energy that 99.5 % of a sample of the clusters stay below.
             energies: (cluster), of which a sample is looked at when no limits are given.
-            whole_adu: The energies are integers.
+            steps: What energies are possible; None: any.
             keep: bool (cluster), which clusters count.
 
         Raises:
             ValueError: Bins or limits that make no sense.
+            UnevenBinsWarning: (as a warning) few steps a bin, and now one more, now one less.
         """
         if np.ndim(bins):
             edges = np.asarray(bins, np.float64)
@@ -64,10 +85,12 @@ class Binning:
         if n_bins < 1:
             raise ValueError(f"bins is {bins}; it must be at least 1.")
         if limits is None:
-            return Binning(_default_edges(_sample(energies, keep), n_bins, whole_adu), equal=True)
+            return Binning(_default_edges(_sample(energies, keep), n_bins, steps), equal=True)
         low, high = limits
         if not (np.isfinite([low, high]).all() and low < high):
             raise ValueError(f"range is {limits}; it must be two finite energies, the lower one first.")
+        if steps is not None:
+            _warn_of_uneven(low, high, n_bins, steps)
         return Binning(np.linspace(low, high, n_bins + 1), equal=True)
 
     def __len__(self) -> int:
@@ -99,16 +122,36 @@ class Binning:
         return xr.Variable(dim, self.centres, {"long_name": long_name, "units": unit})
 
 
-def _default_edges(values: Floats, n_bins: int, whole_adu: bool) -> Floats:
+def _default_edges(values: Floats, n_bins: int, steps: Steps | None) -> Floats:
     values = values[np.isfinite(values)]
-    low, high = (float(min(values.min(), 0)), 1.1 * float(np.quantile(values, 0.995))) if len(values) else (0.0, 1.0)
-    if not whole_adu:
-        return np.linspace(low, high if high > low else low + 1, n_bins + 1)
-    high = max(high, low + 1)
-    # Whole ADU a bin, edges on the halves: any other width counts now one, now two integers in a bin: a false comb.
+    if steps is not None:
+        values = (values - steps.first) / steps.size
+    zero = 0.0 if steps is None else -steps.first / steps.size
+    low, high = (float(min(values.min(), zero)), float(np.quantile(values, 0.995))) if len(values) else (zero, zero)
+    high = zero + 1.1 * (high - zero)
+    high = high if steps is None and high > low else max(high, low + 1)
+    if steps is None:
+        return np.linspace(low, high, n_bins + 1)
+    # Whole steps a bin, edges halfway between two: any other width counts now one, now two values in a bin: a false
+    # comb.
     width = int(np.ceil((high - low) / n_bins))
     n = int(np.ceil((high - low) / width))
-    return np.asarray(np.floor(low) - 0.5 + width * np.arange(n + 1), np.float64)
+    edges = np.floor(low) - 0.5 + width * np.arange(n + 1)
+    return np.asarray(steps.first + steps.size * edges, np.float64)
+
+
+def _warn_of_uneven(low: float, high: float, n_bins: int, steps: Steps) -> None:
+    a_bin = (high - low) / n_bins / steps.size
+    if a_bin > _STEPS_A_BIN or abs(a_bin - round(a_bin)) < 1e-6:
+        return
+    even = max(round(a_bin), 1) * steps.size
+    warnings.warn(
+        f"energies are {steps.size:.4g} apart, so bins {(high - low) / n_bins:.4g} wide hold now {int(a_bin)}, now "
+        f"{int(a_bin) + 1} of them: a comb that is not in the photons; leave the range out, or give edges a whole "
+        f"number of steps apart, such as np.arange({low:g}, {high:g}, {even:.6g})",
+        UnevenBinsWarning,
+        stacklevel=5,
+    )
 
 
 def _sample(energies: xr.DataArray, keep: xr.DataArray | None) -> Floats:

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from analysis.binning import Steps
+
 Floats = npt.NDArray[np.float64]
 Map = float | npt.NDArray[Any] | xr.DataArray
 
@@ -53,6 +55,12 @@ class EnergyScale:
     def has_gain(self) -> npt.NDArray[np.bool_]:
         """Which pixels have one, (y, x) if there is a map."""
         return np.asarray(np.isfinite(self.gain) & (np.asarray(self.gain) > 0))
+
+    def steps(self, adu: Steps) -> Steps | None:
+        """What energies are possible in keV where these are in ADU; with maps any are (None)."""
+        if isinstance(self.gain, np.ndarray) or isinstance(self.offset, np.ndarray):
+            return None
+        return Steps((adu.first - self.offset) / self.gain, adu.size / self.gain)
 
     def maps(self) -> tuple[Floats, Floats]:
         """What to multiply each pixel with and what to take off the energy, keV/ADU and keV, both (y, x).
