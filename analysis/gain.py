@@ -76,6 +76,10 @@ class EnergyScale:
 
 
 def _number_or_map(name: str, value: Map) -> float | Floats:
+    if isinstance(value, xr.Dataset):
+        # What fits and gain maps return, errors and goodness beside the gain.
+        hint = f"its {name}, {name}=found.{name}" if name in value else f"one of {', '.join(map(str, value))}"
+        raise ValueError(f"{name} is a Dataset; give {hint}.")
     try:
         array = np.asarray(value, np.float64)
     except (TypeError, ValueError):

@@ -177,10 +177,15 @@ class Selection:
             offset: ADU at 0 keV, one number or the central pixel's of a map (y, x).
 
         Raises:
-            ValueError: A gain that is not positive, or no map (y, x).
+            ValueError: A gain that is not positive, or no map (y, x), or one of another shape than the detector's.
         """
+        scale, frames = EnergyScale.of(gain, offset), self._ds.attrs.get("frame_shape")
+        if scale.shape is not None and frames is not None and scale.shape != tuple(int(side) for side in frames):
+            raise ValueError(
+                f"The map of the gain has the shape {scale.shape}, and the detector {tuple(int(s) for s in frames)}."
+            )
         other = self._like(self._ds, "")
-        other._keep, other._scale = self._keep, EnergyScale.of(gain, offset)
+        other._keep, other._scale = self._keep, scale
         return other
 
     def kept(self) -> xr.DataArray:
@@ -273,6 +278,11 @@ class Selection:
     def _with(self, *names: str, dims: tuple[Hashable, ...] = ("cluster",)) -> xr.Dataset:
         lacking = [name for name in names if name not in self._ds.variables]
         lacking += [f"the dimension {dim}" for dim in dims if dim not in self._ds.sizes]
+        if lacking and "n_clusters" in self._ds and "signal" not in self._ds:
+            raise ValueError(
+                "This dataset has no list of clusters, only what was counted of them (--no-clusters): "
+                "xr.open_zarr(path, group='products') gives spectrum, hit map and eta."
+            )
         if lacking:
             raise ValueError(
                 f"This dataset lacks {', '.join(lacking)}; "

@@ -74,7 +74,7 @@ def _write_parts(
     step: Callable[[str], object],
     progress: Callable[[int, int], object],
 ) -> None:
-    step("simulating")
+    step(f"simulating {archive.n_frames:,} frames and {archive.n_dark:,} darks")
     total = archive.n_dark + archive.n_frames
     parts = archive.parts()
     # Never more than the workers need next: a long archive has more parts than the scheduler should hold.

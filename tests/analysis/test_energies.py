@@ -158,3 +158,15 @@ def test_one_cluster_and_none_have_energies():
         assert ds.photons.spectrum().sum() == n
         assert ds.photons.calibrated(2.0).noise_cuts(5, 1.0).isolated  # chains
         assert ds.photons.corner().sizes["cluster"] == n
+
+
+def test_a_map_of_another_detector_a_whole_fit_and_counts_without_a_list_are_refused_in_a_sentence(make_photons):
+    ds = make_photons(1000)
+    shape = tuple(int(side) for side in ds.attrs["frame_shape"])
+    with pytest.raises(ValueError, match=r"has the shape \(50, 50\), and the detector"):
+        ds.photons.calibrated(np.full((50, 50), 100.0))
+    ds.photons.calibrated(np.full(shape, 100.0))
+    with pytest.raises(ValueError, match=r"gain is a Dataset; give its gain, gain=found\.gain"):
+        ds.photons.calibrated(ds.photons.fit_line("Cu"))
+    with pytest.raises(ValueError, match="group='products'"):
+        ds[["n_clusters"]].photons.spectrum()

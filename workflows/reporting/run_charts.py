@@ -23,6 +23,11 @@ MOST_ROWS = 24
 CLOCKS = 1e-3
 
 
+# Names are written at lines that are so many times apart.
+_ROOM = 1.35
+_ON_WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+
+
 def stage_bars(run: RunRecord) -> Figure:
     """µs of a worker for each stage of a frame, the tallest marked, and what each would take at its ceiling."""
     stages, frames = run.require_stages(), run.account["frames"]
@@ -83,7 +88,8 @@ def roofline_chart(run: RunRecord) -> Figure:
     _slopes(figure, axes, slopes, workers, stages, (left, right), max(roofs.values()))
     for name, roof in roofs.items():
         axes.plot([left, right], [roof, roof], color=INK, linewidth=1.4)
-        axes.text(right * 0.97, roof * 1.08, f"{name} {roof / 1e9:,.0f} Gop/s", ha="right", fontsize=8.5)
+        label = f"{name} {roof / 1e9:,.0f} Gop/s"
+        axes.text(right * 0.97, roof * 1.08, label, ha="right", fontsize=8.5, bbox=_ON_WHITE)
     for name, (where, rate) in points.items():
         axes.plot(where, rate, "o", color=STAGES[name], markersize=9, markeredgecolor=INK, label=name)
     axes.plot(*whole, "*", color=ACCENT, markersize=15, markeredgecolor=INK, label="the run")
@@ -173,29 +179,41 @@ def _slopes(
     limits: tuple[float, float],
     roof: float,
 ) -> None:
-    """A line of slope 1 for each ceiling in bytes a second, up to the roof, with its name where there is room."""
+    """A line of slope 1 for each ceiling in bytes a second, up to the roof, with its name where there is room.
+
+    Those that stages are compared with have the stage's colour, and their names before all others.
+    """
     colours = {stage["ceiling"]: STAGES[name] for name, stage in stages.items()}
     (left, right), lowest = limits, axes.get_ylim()[0]
     figure.draw_without_rendering()  # Only now is it known how steep a line of slope 1 is.
     box, (bottom, top) = axes.get_window_extent(), axes.get_ylim()
     steep = np.degrees(np.arctan2(box.height / np.log10(top / bottom), box.width / np.log10(right / left)))
-    before = 0.0, 0.0
-    for ceiling in sorted(ceilings, key=lambda ceiling: _share(ceiling, workers)):
+    named: list[float] = []
+    # Of archives and datasets other than this run's there may be ceilings too.
+    shown = [ceiling for ceiling in ceilings if ceiling["name"] in colours or _is_of_any_run(ceiling["name"])]
+    for ceiling in sorted(shown, key=lambda ceiling: (ceiling["name"] not in colours, _share(ceiling, workers))):
         rate = _share(ceiling, workers)
         colour = colours.get(ceiling["name"])
         axes.plot(
             [left, roof / rate], [rate * left, roof], color=colour or FAINT,
             linewidth=1.8 if colour else 0.8, linestyle="-" if colour else "--", zorder=1,
         )  # fmt: skip
-        # Where the line comes in; of lines that nearly are one, one name follows the other.
-        shift = before[1] + 0.75 if rate < 1.3 * before[0] else 0.0
-        before = rate, shift
-        start = max(left, lowest / rate) * 10 ** (0.04 + shift)
+        if any(max(rate / other, other / rate) < _ROOM for other in named):
+            continue
+        named.append(rate)
+        # Where the line comes in.
+        start = max(left, lowest / rate) * 10**0.05
         axes.annotate(
             f"{_short(ceiling['name'])} {rate / 1e9:.2g} GB/s", (start, rate * start), xytext=(-3, 3),
             textcoords="offset points", rotation=float(steep), rotation_mode="anchor", fontsize=7,
-            color=colour or INK, va="bottom",
+            color=colour or INK, va="bottom", bbox=_ON_WHITE, zorder=1.5,
         )  # fmt: skip
+
+
+def _is_of_any_run(name: str) -> bool:
+    """Whether a ceiling is the machine's, and not of some archive's chunks, some dataset's or some storage."""
+    words = name.split(" ")
+    return words[0] not in ("read", "write", "decode") or len(words) == 2
 
 
 def _short(name: str) -> str:
