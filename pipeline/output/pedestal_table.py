@@ -35,7 +35,8 @@ COLUMNS: tuple[tuple[str, str, str, str, Callable[[BatchCount], float]], ...] = 
         lambda count: count.health.seldom_updated,
     ),
     (
-        "often_firing", "u4", "1", "pixels with a window above the threshold in more than 1 % of the frames; in a bright beam all",
+        "often_firing", "u4", "1",
+        "pixels with a window above the threshold in more than 1 % of the frames; in a bright beam all",
         lambda count: count.health.often_firing,
     ),
     (
