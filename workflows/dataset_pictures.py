@@ -26,7 +26,7 @@ _FIT = "#cb181d"
 def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dataset | None = None) -> list[str]:
     """Draw the hit map, the spectrum and the rate into `folder`, under the dataset's name, and return their paths.
 
-    Without a list of clusters the first two are those of `products` that were counted.
+    Without a list of clusters the first two are those of `products` that were counted; eta is drawn where it was.
     """
     rows, columns = clusters.attrs["cluster_size"]
     # The name alone: a picture goes further than the folders it was made in.
@@ -38,6 +38,7 @@ def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dat
     figures = {
         "hit_map": None if hits is None else hit_map_figure(hits, n, clusters.sizes["frame"]),
         "spectrum": None if spectrum is None else _spectrum(spectrum, n, (rows, columns)),
+        "eta": None if products is None or "eta" not in products else _eta(products["eta"]),
         "rate": _rate(clusters),
         "pedestal": _pedestal(path, (rows, columns)),
     }
@@ -109,11 +110,15 @@ def _spectrum(spectrum: xr.DataArray, n: int, window: tuple[int, int]) -> Figure
     if n == 0:
         _say(axes, "no clusters")
     mark_peak(axes, spectrum)
-    if spectrum.attrs["above"]:
-        above = spectrum.attrs["above"]
+    note_above(axes, spectrum)
+    return figure
+
+
+def note_above(axes: Axes, spectrum: xr.DataArray) -> None:
+    """Say how many clusters lie above the range that is shown, if any do."""
+    if above := spectrum.attrs["above"]:
         note = f"{above:,} cluster{'s' * (above != 1)} above the range"
         axes.text(0.99, 0.98, note, ha="right", va="top", transform=axes.transAxes, fontsize=7, color="0.35")
-    return figure
 
 
 def mark_peak(axes: Axes, spectrum: xr.DataArray) -> None:
@@ -158,6 +163,20 @@ def _label_peak(axes: Axes, position: float, position_error: float, sigma: float
 
 def _with_error(value: float, error: float) -> str:
     return f"{value:.1f} ± {error:.1f}" if np.isfinite(error) and error >= 0.05 else f"{value:.1f}"
+
+
+def _eta(eta: xr.DataArray) -> Figure:
+    """Clusters a bin of eta (eta_y, eta_x)."""
+    figure, axes = new_figure(6.0, 5.2)
+    low, high = eta.attrs["eta_range"]
+    image = axes.imshow(eta, origin="lower", extent=(low, high, low, high), cmap="viridis", interpolation="nearest")
+    n = int(eta.sum())
+    axes.set_title(f"Eta of {n:,} cluster{'s' * (n != 1)}")
+    axes.set_xlabel("eta along columns: the right pixel's share of the charge")
+    axes.set_ylabel("eta along rows: the share of the pixel in the higher row")
+    bar = figure.colorbar(image, ax=axes, label="clusters a bin")
+    whole_ticks(bar.ax.yaxis)
+    return figure
 
 
 def _rate(clusters: xr.Dataset) -> Figure:

@@ -195,8 +195,8 @@ def _stage_part(run: RunRecord) -> list[str]:
     if bound is None:
         return ["Without all ceilings there is no bound: photonflow roofline measure ARCHIVE, then process again."]
     return [
-        f"With every stage at its ceiling, and what can be hidden hidden, {run.account['workers']} workers would do "
-        f"{bound:,.0f} frames/s; {reached:,.0f} were reached, {reached / bound:.0%} of that."
+        f"With every stage at its ceiling, and storage, cores and GPUs at work side by side, {run.account['workers']} "
+        f"workers would do {bound:,.0f} frames/s; {reached:,.0f} were reached, {reached / bound:.0%} of that."
     ]
 
 
@@ -211,7 +211,8 @@ def _batches_part(run: RunRecord) -> list[str]:
     batches = run.require_batches()
     failed = int((batches["status"] != 0).sum())
     n = int(batches.sizes["batch"])
-    says = [f"{n:,} batch{'es' * (n != 1)} on {len(batches.attrs.get('worker_names', []))} workers."]
+    workers = len(batches.attrs.get("worker_names", []))
+    says = [f"{n:,} batch{'es' * (n != 1)} on {workers} worker{'s' * (workers != 1)}; the row below: rows written."]
     if failed:
         skipped = [str(line) for line in batches.attrs.get("skipped", [])]
         says.append(f"{failed:,} of them failed, and their frames are not in the dataset: {'; '.join(skipped[:3])}.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workflows.dataset_pictures import counted, hit_map_figure, mark_peak
+from workflows.dataset_pictures import counted, hit_map_figure, mark_peak, note_above
 from workflows.reporting.run_record import AbsentError, RunRecord
 from workflows.reporting.style import STAGES, styled
 
@@ -40,6 +40,7 @@ def spectrum_chart(run: RunRecord) -> Figure:
     axes.set_ylabel(spectrum.attrs["long_name"])
     axes.yaxis.set_major_formatter("{x:,.0f}")
     mark_peak(axes, spectrum)
+    note_above(axes, spectrum)
     rows, columns = run.window
     axes.set_title(f"Spectrum of {run.n_clusters:,} clusters, sum of {rows}×{columns} pixels")
     return figure

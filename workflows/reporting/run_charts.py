@@ -88,8 +88,12 @@ def roofline_chart(run: RunRecord) -> Figure:
     _slopes(figure, axes, slopes, workers, stages, (left, right), max(roofs.values()))
     for name, roof in roofs.items():
         axes.plot([left, right], [roof, roof], color=INK, linewidth=1.4)
-        label = f"{name} {roof / 1e9:,.0f} Gop/s"
-        axes.text(right * 0.97, roof * 1.08, label, ha="right", fontsize=8.5, bbox=_ON_WHITE)
+        # The highest is named above its line and the others below theirs: they may lie close together.
+        above = roof == max(roofs.values())
+        axes.text(
+            right * 0.97, roof * (1.08 if above else 0.92), f"{name} {roof / 1e9:,.0f} Gop/s",
+            ha="right", va="bottom" if above else "top", fontsize=8.5, bbox=_ON_WHITE, zorder=1.5,
+        )  # fmt: skip
     for name, (where, rate) in points.items():
         axes.plot(where, rate, "o", color=STAGES[name], markersize=9, markeredgecolor=INK, label=name)
     axes.plot(*whole, "*", color=ACCENT, markersize=15, markeredgecolor=INK, label="the run")
