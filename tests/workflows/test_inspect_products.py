@@ -47,5 +47,5 @@ def test_its_pictures_are_drawn_from_what_was_counted(photonflow, listless, tmp_
     outcome = photonflow("inspect", listless, "--png", "pictures")
     assert outcome.code == 0, outcome.stderr
     assert sorted(path.name.split(".")[-2] for path in (tmp_path / "pictures").iterdir()) == [
-        "hit_map", "rate", "spectrum",
+        "eta", "hit_map", "rate", "spectrum",
     ]  # fmt: skip
