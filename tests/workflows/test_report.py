@@ -219,7 +219,7 @@ def test_a_run_that_found_nothing_says_so_in_place_of_pictures(run):
 def test_a_run_of_one_batch_has_a_timeline(run):
     report = make_report(read_run(run("single"), None), only=("timeline",))
     assert report.parts["timeline"].picture is not None
-    assert part_says(report, "timeline") == "1 batch on 1 workers."
+    assert part_says(report, "timeline") == "1 batch on 1 worker; the row below: rows written."
 
 
 def test_a_run_on_gpus_shows_their_stages_within_the_one_that_waits_for_them(run):
