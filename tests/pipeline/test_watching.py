@@ -60,8 +60,8 @@ class TestOnDasksDashboard:
     def test_tasks_have_names_that_read_well(self, client, make_archive):
         run(make_archive(), client, batch_size=20)
         names = set(client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes)))
-        assert {"read-train", "train", "find", "write", "join"} >= names - {"report", "skip"}
-        assert {"read-train", "train", "find"} <= names
+        # And those of other runs that this scheduler has had.
+        assert {"read-train", "train", "find", "write", "join"} <= names
 
     def test_its_page_of_fine_performance_has_our_stages(self, client, make_archive):
         run(make_archive(n_frames=40), client, batch_size=20)

@@ -139,13 +139,13 @@ def test_a_run_whose_chunks_are_decoded_over_and_over_is_bound_by_decoding(clien
 
 
 @contextlib.contextmanager
-def limited(client, device: int, limit: str) -> Iterator[None]:
-    """The workers reach a block device no faster than 1 MB a second: a real limit."""
+def limited(client, device: int, limit: str, bytes_a_second: int) -> Iterator[None]:
+    """The workers reach a block device no faster than so: a real limit."""
     group = BLOCK_DEVICES / f"photonflow-test-{os.getpid()}"
     workers = list(client.run(os.getpid).values())
     try:
         group.mkdir()
-        (group / f"blkio.throttle.{limit}_bps_device").write_text(f"{os.major(device)}:{os.minor(device)} 1000000")
+        (group / f"blkio.throttle.{limit}_bps_device").write_text(f"{os.major(device)}:{os.minor(device)} {bytes_a_second}")
     except OSError as error:
         with contextlib.suppress(OSError):
             group.rmdir()
@@ -163,7 +163,7 @@ def limited(client, device: int, limit: str) -> Iterator[None]:
 @pytest.fixture
 def slow_storage(client, tmp_path):
     """The disk that the test's files lie on, slow to read."""
-    with limited(client, tmp_path.stat().st_dev, "read"):
+    with limited(client, tmp_path.stat().st_dev, "read", 1_000_000):
         yield
 
 
@@ -179,7 +179,7 @@ def slow_output(client, tmp_path):
         if done.returncode:
             pytest.skip(f"this system can't mount a file as a disk (as root): {done.stderr}")
     try:
-        with limited(client, folder.stat().st_dev, "write"):
+        with limited(client, folder.stat().st_dev, "write", 50_000):
             yield folder
     finally:
         subprocess.run(["umount", folder], check=True)
