@@ -145,7 +145,8 @@ def limited(client, device: int, limit: str, bytes_a_second: int) -> Iterator[No
     workers = list(client.run(os.getpid).values())
     try:
         group.mkdir()
-        (group / f"blkio.throttle.{limit}_bps_device").write_text(f"{os.major(device)}:{os.minor(device)} {bytes_a_second}")
+        setting = f"{os.major(device)}:{os.minor(device)} {bytes_a_second}"
+        (group / f"blkio.throttle.{limit}_bps_device").write_text(setting)
     except OSError as error:
         with contextlib.suppress(OSError):
             group.rmdir()
