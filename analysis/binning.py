@@ -63,8 +63,9 @@ class Binning:
         """The bins a user asked for.
 
         Args:
-            bins: How many, or their edges. A number without `limits` is an upper bound where energies come in steps:
-                they get bins a whole number of steps wide, so that every bin holds equally many possible values.
+            bins: How many, or their edges. A number without `limits`, and the default with them, is an upper bound
+                where energies come in steps: they get bins a whole number of steps wide, so that every bin holds
+                equally many possible values.
             limits: Lowest and highest energy; left out, from 0 (or below, for negative energies) to a tenth above the
                 energy that 99.5 % of a sample of the clusters stay below.
             energies: (cluster), of which a sample is looked at when no limits are given.
@@ -89,6 +90,10 @@ class Binning:
         low, high = limits
         if not (np.isfinite([low, high]).all() and low < high):
             raise ValueError(f"range is {limits}; it must be two finite energies, the lower one first.")
+        if steps is not None and n_bins == DEFAULT_BINS:
+            # A number that nobody chose.
+            first, last = (low - steps.first) / steps.size, (high - steps.first) / steps.size
+            return Binning(_whole_steps(first, last, n_bins, steps), equal=True)
         if steps is not None:
             _warn_of_uneven(low, high, n_bins, steps)
         return Binning(np.linspace(low, high, n_bins + 1), equal=True)
@@ -132,8 +137,14 @@ def _default_edges(values: Floats, n_bins: int, steps: Steps | None) -> Floats:
     high = high if steps is None and high > low else max(high, low + 1)
     if steps is None:
         return np.linspace(low, high, n_bins + 1)
-    # Whole steps a bin, edges halfway between two: any other width counts now one, now two values in a bin: a false
-    # comb.
+    return _whole_steps(low, high, n_bins, steps)
+
+
+def _whole_steps(low: float, high: float, n_bins: int, steps: Steps) -> Floats:
+    """Edges of at most about `n_bins` bins from `low` to `high`, which are given in steps.
+
+    Whole steps a bin, edges halfway between two: any other width counts now one, now two values in a bin: a false comb.
+    """
     width = int(np.ceil((high - low) / n_bins))
     n = int(np.ceil((high - low) / width))
     edges = np.floor(low) - 0.5 + width * np.arange(n + 1)

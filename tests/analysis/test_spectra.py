@@ -141,3 +141,11 @@ def test_bins_that_make_a_comb_are_warned_of(make_photons):
         photons.spectrum(bins=150, range=(500, 900))
     photons.calibrated(100.0).spectrum(bins=500, range=(5, 10))
     photons.calibrated(np.full(photons.shape(None), 99.7)).spectrum(bins=300, range=(5, 10))
+
+
+def test_bins_that_nobody_chose_are_even_within_a_range_too(make_photons):
+    photons = make_photons(1000).photons
+    spectrum = photons.spectrum(range=(0, 1200))
+    assert spectrum.attrs["bin_width"] == 3
+    assert spectrum.energy[0] == 1  # 0, 1 and 2 ADU
+    assert int(spectrum.sum()) == int(((photons.energy() >= 0) & (photons.energy() <= 1200)).sum())
