@@ -15,7 +15,7 @@ from pipeline.ceilings.machine import cache_bytes
 from pipeline.ceilings.measured import PAGE_FAULTS, Ceilings
 from pipeline.ceilings.subject import Subject
 from roofline import Ceiling, StageUse, binding
-from roofline.accounting import StageCeiling
+from roofline.accounting import StageBar, StageCeiling
 from roofline.stencil import finder_operations, finder_traffic
 
 _STATE_BYTES = 2 + 2 * 4  # Of a pixel: X0, and two float32 of the running pedestal.
@@ -45,6 +45,10 @@ class RunCeilings:
         """The ceiling of each stage, by itself or of those that pass within it."""
         within = {use.name: self._on_a_gpu(use) for use in uses if use.within is not None}
         return tuple(within.get(use.name) or self._of(use, uses, within) for use in uses)
+
+    def bars(self, uses: Sequence[StageUse]) -> list[StageBar]:
+        """Each stage with its ceiling."""
+        return [StageBar(use, ceiling) for use, ceiling in zip(uses, self.of(uses), strict=True)]
 
     @property
     def seconds_a_fault(self) -> float:

@@ -21,7 +21,7 @@ from pipeline.errors import RunError
 from pipeline.preparation import BLOCK_BYTES, PreparedRun, chain_options
 from pipeline.resuming.remaining import Remaining
 from roofline import ThroughputSummary
-from roofline.accounting import Account, PageFaults, StageBar, account, tallest
+from roofline.accounting import Account, PageFaults, account, tallest
 from roofline.advice import advice
 
 Workers = Mapping[str, Mapping[str, Any]]
@@ -65,7 +65,7 @@ def with_tallest(on_progress: Callable[[RunProgress], None], ceilings: RunCeilin
     """Tell with the progress of a run the stage in which most time went so far, against its ceiling."""
 
     def told(progress: RunProgress) -> None:
-        bars = [StageBar(use, limit) for use, limit in zip(progress.uses, ceilings.of(progress.uses), strict=True)]
+        bars = ceilings.bars(progress.uses)
         on_progress(replace(progress, tallest=tallest(bars, ceilings.workers, ceilings.gpus)))
 
     return told

@@ -24,7 +24,7 @@ from pipeline.watching.run_events import OnEvent, RunEvent
 from pipeline.watching.run_state import RunDescription, RunState, StageState, WorkerTotals
 from pipeline.watching.scheduler_plugin import PAGE, TELL, RunOnScheduler, bring_board, plugin_name
 from pipeline.workers.cluster_watch import ClusterWatch
-from roofline.accounting import StageBar, tallest
+from roofline.accounting import tallest
 
 logger = logging.getLogger(__name__)
 Told = TypeVar("Told")
@@ -77,8 +77,7 @@ class RunReporter:
         progress = self._progress
         if progress is None:
             return RunState(failures=self._failures)
-        ceilings = self._ceilings.of(progress.uses)
-        bars = [StageBar(use, ceiling) for use, ceiling in zip(progress.uses, ceilings, strict=True)]
+        bars = self._ceilings.bars(progress.uses)
         binds = tallest(bars, self._ceilings.workers, self._ceilings.gpus)
         return RunState(
             frames=progress.frames,
