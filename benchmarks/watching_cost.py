@@ -1,7 +1,7 @@
 """What it costs to watch a run: CPU time of the scheduler's and client's process, and of the workers, run by run.
 
-Three ways take turns: ``unwatched``, where the scheduler is told nothing; ``told``, as every run is; and ``looked at``,
-with the page open at a client that takes what a browser takes, in a process of its own, whose time does not count.
+Two ways take turns: ``told``, as every run is; and ``looked at``, with the page open at a client that takes what a
+browser takes, in a process of its own, whose time does not count.
 
     python benchmarks/watching_cost.py --frames 20000 --repeats 3 --json watching_cost.json
 """
@@ -18,17 +18,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import psutil
 from distributed import Client
 
-import pipeline.run
 from frame_archive.simulation import SimulatedDetector
 from pipeline import ClusterConfig, RunOptions, execute, open_cluster, prepare
 from pipeline.simulation import simulate_archive
 
-WAYS = ("unwatched", "told", "looked at")
+WAYS = ("told", "looked at")
 _LOOKER = """
 import sys, time
 from bokeh.client import pull_session
@@ -43,11 +41,7 @@ while True:
 @contextlib.contextmanager
 def looking(client: Client, way: str) -> Iterator[None]:
     """What goes on beside the run."""
-    if way == "unwatched":
-        nobody = contextlib.nullcontext()
-        with mock.patch.object(pipeline.run, "told_to_scheduler", return_value=nobody):
-            yield
-    elif way == "told":
+    if way == "told":
         yield
     else:
         link = client.dashboard_link.replace("/status", "/photonflow")
@@ -100,9 +94,9 @@ def main() -> None:
         for _ in range(options.repeats):
             for way in WAYS:
                 runs[way].append(measured(client, run, way))
-    print(f"{'':10} {'seconds':>9} {'scheduler CPU s':>16} {'workers CPU s':>14} {'more than unwatched':>20}")
+    print(f"{'':10} {'seconds':>9} {'scheduler CPU s':>16} {'workers CPU s':>14} {'more than told':>20}")
     figures = {way: {name: statistics.median(one[name] for one in runs[way]) for name in runs[way][0]} for way in WAYS}
-    base = figures["unwatched"]
+    base = figures["told"]
     for way, figure in figures.items():
         more = (figure["scheduler"] - base["scheduler"]) / (base["scheduler"] + base["workers"])
         print(f"{way:10} {figure['seconds']:9.2f} {figure['scheduler']:16.2f} {figure['workers']:14.2f} {more:20.2%}")

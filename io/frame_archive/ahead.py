@@ -35,8 +35,9 @@ class ChunksAhead:
     def __init__(self, folder: StoreFolder, chunk_nbytes: int, largest: int) -> None:
         self._folder = folder
         at_once = max(2, min(_MOST_AHEAD, BYTES_AHEAD // max(chunk_nbytes, 1)))
-        remote = isinstance(folder, ObjectFolder)
-        self._fetched = FetchedAhead(folder.objects, at_once, largest) if remote else None  # type: ignore[attr-defined]
+        self._fetched: FetchedAhead | None = None
+        if isinstance(folder, ObjectFolder):
+            self._fetched = FetchedAhead(folder.objects, at_once, largest)
 
     def __enter__(self) -> Self:
         return self

@@ -234,7 +234,7 @@ class Objects:
             # One request: parts of a larger one that is broken off would stay in the store, unseen and paid for.
             await obstore.put_async(self.store, key, content, use_multipart=False)
 
-        with _to_a_bucket(self.place(key)):
+        with _BucketRequest(self.place(key)):
             await self._answered(key, "written", ask)
 
     async def put_if(self, key: str, content: Any, before: About | None) -> About | None:
@@ -255,7 +255,7 @@ class Objects:
         if before is not None:
             mode = {"e_tag": before.version} | ({"version": before.generation} if before.generation else {})
         try:
-            with _to_a_bucket(self.place(key)), in_one_sentence(self.place(key), "written"):
+            with _BucketRequest(self.place(key)), in_one_sentence(self.place(key), "written"):
                 put = await obstore.put_async(self.store, key, content, mode=mode)
         except TakenError:
             return None
@@ -311,7 +311,7 @@ def listed(objects: Objects, folder: str = "") -> Iterator[tuple[str, About]]:
     return iter(answer(gather()))
 
 
-class _to_a_bucket:  # noqa: N801 (reads as a clause)
+class _BucketRequest:
     """Says of a place that takes no object because there is none such that its bucket is not there."""
 
     def __init__(self, place: str) -> None:

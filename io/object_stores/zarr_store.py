@@ -37,8 +37,6 @@ class RemoteStore(ObjectStore[Any]):
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.objects == other.objects and self.read_only == other.read_only
 
-    __hash__ = None  # type: ignore[assignment]
-
     def with_read_only(self, read_only: bool = False) -> RemoteStore:
         """The same store, for reading alone or not."""
         return type(self)(self.objects, read_only=read_only)

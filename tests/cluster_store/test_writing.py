@@ -228,7 +228,7 @@ def test_chunks_on_a_local_disk_have_the_bytes_that_zarr_would_write(
     assert len([key for key in digests[0] if "/c/" in key]) == 4 * 5 + 3 * 3 + 2
 
 
-def test_arrays_that_others_have_made_are_written_by_zarr(tmp_path, layout, monkeypatch):
+def test_arrays_that_others_have_made_are_written_by_zarr(tmp_path, layout):
     create_dataset(tmp_path / "c.zarr", layout, {})
     assert ChunkFiles.of(zarr.open_array(tmp_path / "c.zarr/signal")) is not None
     for name, options in {"other codecs": {"compressors": None}, "other type": {"dtype": ">i4"}}.items():
