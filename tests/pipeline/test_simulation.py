@@ -41,7 +41,7 @@ def test_progress_counts_frames_and_darks_to_the_end(tmp_path, client):
         on_step=steps.append,
         on_progress=lambda done, total: progress.append((done, total)),
     )
-    assert steps == ["simulating"]
+    assert steps == ["simulating 250 frames and 30 darks"]
     assert progress[0] == (0, 280)
     assert progress[-1] == (280, 280)
     assert [done for done, _ in progress] == sorted(done for done, _ in progress)
@@ -51,7 +51,7 @@ def test_without_a_client_workers_are_started_and_ended(tmp_path):
     steps = []
     archive = simulate_archive(tmp_path / "a.zarr", DETECTOR, 3, 2, n_workers=1, on_step=steps.append)
     assert (archive.n_frames, archive.n_dark) == (3, 2)
-    assert steps == ["starting 1 workers", "simulating"]
+    assert steps == ["starting 1 workers", "simulating 3 frames and 2 darks"]
 
 
 def test_what_a_worker_cannot_write_is_an_error_here(tmp_path, client):
