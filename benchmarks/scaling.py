@@ -84,6 +84,7 @@ def one(n_batches: int, workers: int, folder: Path) -> dict[str, Any]:
     def progress(done: RunProgress) -> None:
         if done.batches % max(n_batches // 20, 1) == 0:
             marks.append((done.batches, time.process_time() - found["cpu_began"], memory_kb("VmRSS")))
+            print("{:,} batches, {:,.1f} s of a core, {:,} kB".format(*marks[-1]), file=sys.stderr, flush=True)
         if done.batches == n_batches:
             journal = Path(f"{out}.journal")
             found["journal_bytes"] = sum(file.stat().st_size for file in journal.iterdir())

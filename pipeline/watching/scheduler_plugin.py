@@ -36,6 +36,7 @@ class RunOnScheduler(SchedulerPlugin):
 
     async def start(self, scheduler: Scheduler) -> None:
         """Put the run on the board; the first one brings the board, its page and its metrics."""
+        self._scheduler = scheduler
         self._board = board_of(scheduler)
         self._run = self._board.begin(self.description)
 
@@ -48,12 +49,19 @@ class RunOnScheduler(SchedulerPlugin):
             if key in self._begun:
                 self._board.retry(self._run, step)
             self._begun.add(key)
+            self._shorten_span(key)
             if step == "find":
                 self._run.at_work.add(key)
             return
         self._run.at_work.discard(key)
         if finish == "forgotten":
             self._begun.discard(key)
+
+    def _shorten_span(self, key: Any) -> None:
+        # Dask notes on a run's span, for ever, that each task was submitted as a future: 700 bytes a batch.
+        span_id = self._scheduler.tasks[key].group.span_id
+        if span_id is not None and (noted := self._scheduler.extensions["spans"].spans[span_id].metadata):
+            del noted["collections"][1:]
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """A client has gone."""

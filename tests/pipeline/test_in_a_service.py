@@ -72,6 +72,21 @@ def test_each_run_has_a_span_that_names_its_dataset(client, make_archive):
     assert ("photonflow", f"a.clusters.zarr {run_id}") in ours
 
 
+def test_what_dask_notes_of_a_run_does_not_grow_with_its_batches(client, make_archive):
+    archive = make_archive(n_frames=40)
+    process(archive.path, client=client, batch_size=2)
+    run_id = zarr.open_group(archive.out, mode="r").attrs["run_id"]
+    (noted,) = client.run_on_scheduler(
+        lambda dask_scheduler: [
+            len(span.metadata["collections"])
+            for span in dask_scheduler.extensions["spans"].spans.values()
+            if span.name[-1].endswith(run_id)
+        ]
+    )
+    # One, and those of tasks that were submitted after the last one began.
+    assert noted < 10
+
+
 def test_async_code_awaits_a_run_on_its_own_asynchronous_client(client, make_archive):
     archive = make_archive(n_frames=20)
     told, threads = [], set()
