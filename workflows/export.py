@@ -16,15 +16,19 @@ from cluster_store.formats.places import local_place
 from pipeline.output import provenance
 from pipeline.output.ownership import living_writer
 from workflows.command_line import configure_logging, run
+from workflows.exported_files import READ_BACK, how_to_open, require_no_export
 from workflows.facts import bytes_on_disk, human_bytes
 from workflows.interruptions import Interruption
 from workflows.option_values import frame_range, size
+from workflows.printable import printable
 from workflows.progress import RunProgress
 
 
 @click.command(name="export")
 @click.argument("source", type=click.Path())
-@click.option("--to", required=True, type=click.Path(), help="What to write: .parquet, .clust, .h5; or .zarr.")
+@click.option(
+    "--to", required=True, type=click.Path(), help="What to write: .parquet, .clust, .h5 (or .hdf5, .nxs); or .zarr."
+)
 @click.option(
     "--frames",
     callback=frame_range,
@@ -54,12 +58,12 @@ from workflows.progress import RunProgress
 def command(source: str, to: str, verbose: int, **options: Any) -> None:
     """Write the clusters of the dataset SOURCE in another format, which the end of --to says.
 
-    x.parquet is a folder with one file a batch, x.h5 one HDF5 file laid out as NeXus says, x.clust the file of the aare
-    library. With SOURCE a .clust file and --to x.zarr, the other way round: a dataset.
+    x.parquet is a folder with one file a batch, x.h5 (also x.hdf5, x.nxs) one HDF5 file laid out as NeXus says, x.clust
+    the file of the aare library. With SOURCE a .clust file and --to x.zarr, the other way round: a dataset. The others
+    are for other programs, and are not read back.
     """
     configure_logging(verbose)
-    reads_clust = Path(source).suffix.lower() == ".clust"
-    _require_fitting(to, reads_clust, options)
+    _require_fitting(source, to, options)
     try:
         with ExitStack() as shown:
             progress: list[RunProgress] = []
@@ -68,20 +72,20 @@ def command(source: str, to: str, verbose: int, **options: Any) -> None:
                 progress.append(shown.enter_context(RunProgress(n_frames, enabled=options["progress"])))
                 progress[0].step(f"writing {to}")
 
-            task = _import if reads_clust else _export
+            task = _import if Path(source).suffix.lower() == READ_BACK else _export
             exported = task(source, to, options, on_start=start, on_progress=lambda *done: progress[0].update(*done))
     except KeyboardInterrupt as interruption:
         raise Interruption.of(interruption, f"{to} is as it was before") from interruption
     click.echo(
-        f"wrote {to}: {exported.n_frames:,} frames with {exported.n_clusters:,} clusters, "
-        f"{human_bytes(bytes_on_disk(exported.place))}",
-        err=True,
+        f"wrote {printable(to)}: {exported.n_frames:,} frames with {exported.n_clusters:,} clusters, "
+        f"{human_bytes(bytes_on_disk(exported.place))}\n"
+        f"open it   {printable(how_to_open(exported, to))}"
     )
 
 
-def _require_fitting(to: str, reads_clust: bool, options: dict[str, Any]) -> None:
+def _require_fitting(source: str, to: str, options: dict[str, Any]) -> None:
     local_place(to)
-    if reads_clust:
+    if Path(source).suffix.lower() == READ_BACK:
         if Path(to).suffix.lower() != ".zarr":
             raise ValueError(f"a .clust file becomes a dataset first: give --to a name that ends with .zarr, not {to}")
         if options["frame_shape"] is None:
@@ -91,7 +95,12 @@ def _require_fitting(to: str, reads_clust: bool, options: dict[str, Any]) -> Non
         if options["frames"] != (None, None):
             raise click.UsageError("--frames is for exports from a dataset: leave it out, and export the dataset then")
         return
+    require_no_export(source)
     if Path(to).suffix.lower() == ".zarr":
+        if Path(source).is_file():
+            raise ValueError(
+                f"{source} does not end with .clust, and only .clust files become datasets: rename it if it is one"
+            )
         raise ValueError(f"{to} would be a dataset again: give --to a name that ends with one of {', '.join(FORMATS)}")
     for name in ("cluster_size", "frame_shape"):
         if options[name] is not None:

@@ -25,6 +25,7 @@ from pipeline.workers.clusters import open_cluster
 from pipeline.workers.versions import require_photonflow
 from workflows.byte_progress import ByteProgress, readable
 from workflows.command_line import ExitCode, configure_logging
+from workflows.exported_files import require_no_export
 from workflows.facts import bytes_on_disk
 from workflows.interruptions import Interruption, interruptions
 from workflows.printable import printable
@@ -39,6 +40,8 @@ def ingest_sources(sources: tuple[str, ...], out: str, options: dict[str, Any]) 
         options: The command's other options, by name.
     """
     configure_logging(options["verbose"])
+    for source in sources:
+        require_no_export(source)
     plan, result = _ingest(sources, out, options)
     for sentence in result.ended_early[len(plan.gathered.ended_early) :]:
         click.echo(f"photonflow: warning: {printable(sentence)}", err=True)
@@ -146,8 +149,7 @@ def _say(out: str, plan: IngestPlan, result: IngestResult, as_json: bool) -> Non
         f"wrote {printable(out)}: {result.n_frames:,} frames and {result.n_dark:,} darks of {rows}×{columns} "
         f"{plan.dtype}{found}; {readable(result.nbytes)}, {readable(on_disk)} on disk; "
         f"{result.n_verified:,} chunks read back and compared\n"
-        f"find its photons with: {process} {printable(shlex.quote(out))}{pedestal}",
-        err=True,
+        f"find its photons with: {process} {printable(shlex.quote(out))}{pedestal}"
     )
 
 

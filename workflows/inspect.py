@@ -21,6 +21,7 @@ from workflows.bad_pixel_mask import (
 )
 from workflows.command_line import configure_logging, run
 from workflows.dataset_facts import dataset_page
+from workflows.exported_files import require_no_export
 from workflows.facts import Page
 from workflows.option_values import size
 from workflows.pictures import require_matplotlib
@@ -125,6 +126,7 @@ def _inspect(
     path: str, frames_path: str | None, folder: str | None, noise_folder: str | None, mask: _WantedMask | None
 ) -> Page:
     status = dataset_status(path)
+    require_no_export(path)
     if status == "absent":
         raise ValueError(f"{path} is empty or not there: give the path of a frame archive or a cluster dataset")
     if status in ("running", "complete"):

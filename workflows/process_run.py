@@ -22,6 +22,7 @@ from pipeline.workers.cluster_watch import ClusterWatch, Patience
 from pipeline.workers.device_choice import DeviceChoice, choose_device
 from workflows.command_line import ExitCode, configure_logging
 from workflows.dry_run import dry_run
+from workflows.exported_files import require_no_export
 from workflows.interruptions import Interruption, interruptions
 from workflows.run_table import as_json, print_result
 from workflows.watching import Watching
@@ -37,6 +38,7 @@ def process_archive(archive: str, cluster_size: tuple[int, int], options: dict[s
         began: When the command began, by `time.perf_counter`.
     """
     configure_logging(options["verbose"])
+    require_no_export(archive)
     choice = _device_choice(options)
     config = choice.config
     prepared = prepare(

@@ -132,8 +132,7 @@ def command(out: str, frames: int, dark: int, **options: Any) -> None:
     click.echo(
         f"wrote {printable(out)}: "
         f"{frames:,} frames and {dark:,} darks of {rows}×{columns} pixels, {_readable(size)} on disk\n"
-        f"find its photons with: {_process_command()} {printable(shlex.quote(out))}",
-        err=True,
+        f"find its photons with: {_process_command()} {printable(shlex.quote(out))}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cluster_store import ClusterWriter, DatasetLayout, create_dataset, finish_dataset
+import analysis  # noqa: F401 (the accessor)
+from cluster_store import ClusterWriter, DatasetLayout, create_dataset, finish_dataset, open_clusters
 
 
 @pytest.fixture
@@ -35,16 +37,61 @@ def dataset(tmp_path):
 @pytest.mark.parametrize("name", ["c.parquet", "c.clust", "c.h5"])
 def test_an_export_says_what_it_wrote(photonflow, dataset, name):
     outcome = photonflow("export", dataset, "--to", name)
-    assert (outcome.code, outcome.stdout) == (0, "")
+    assert outcome.code == 0
     lines = outcome.stderr.splitlines()
     assert lines[0] == f"writing {name}"
-    assert lines[-2].startswith("200 of 200 frames")
-    assert lines[-1].startswith(f"wrote {name}: 200 frames with 200 clusters, ")
+    assert lines[-1].startswith("200 of 200 frames")
+    assert outcome.stdout.startswith(f"wrote {name}: 200 frames with 200 clusters, ")
     again = photonflow("export", dataset, "--to", name, "--no-progress")
     assert again.code == 1
     assert again.sentence.endswith("or ask to overwrite it (--overwrite).")
     some = photonflow("export", dataset, "--to", name, "--no-progress", "--overwrite", "--frames", "10:30")
-    assert some.stderr.startswith(f"wrote {name}: 20 frames with 20 clusters, ")
+    assert some.stdout.startswith(f"wrote {name}: 20 frames with 20 clusters, ")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "c d.clust",
+            "photonflow export 'c d.clust' --to NAME.zarr --cluster-size 3x3 --dtype int32 --frame-shape 12x10",
+        ),
+        ("c.nxs", "import h5py; clusters = h5py.File('c.nxs')['entry/clusters']"),
+        ("c.hdf5", "import h5py; clusters = h5py.File('c.hdf5')['entry/clusters']"),
+        ("µ.parquet", "import pandas; clusters = pandas.read_parquet('µ.parquet')"),
+    ],
+)
+def test_an_export_says_how_it_is_opened_and_is_not_taken_for_something_else(photonflow, dataset, name, said):
+    opened = photonflow("export", dataset, "--to", name, "--no-progress").stdout.splitlines()[-1]
+    assert opened.startswith(f"open it   {said}")
+    if name.endswith(".clust"):
+        assert photonflow(*shlex.split(said)[1:], "--no-progress").code == 0
+        assert "make a dataset of it, with photonflow export 'c d.clust' --to" in photonflow("inspect", name).sentence
+        return
+    assert "photonflow itself reads only .clust back" in opened
+    for command in (
+        ("inspect", name),
+        ("process", name),
+        ("ingest", name, "b.zarr"),
+        ("export", name, "--to", "b.zarr"),
+    ):
+        assert f"{name} is a " in (sentence := photonflow(*command).sentence)
+        assert "of clusters that export has written: give the dataset that it was made from" in sentence
+
+
+def test_other_hdf5_files_are_still_ones_to_ingest(photonflow, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "frames.h5", "w") as file:
+        file["data"] = np.zeros((3, 4, 5), np.uint16)
+    assert "photonflow ingest" in photonflow("inspect", "frames.h5").sentence
+
+
+def test_a_dataset_made_of_a_clust_file_has_no_pedestal_and_says_so(photonflow, dataset, tmp_path):
+    photonflow("export", dataset, "--to", "c.clust")
+    assert photonflow("export", "c.clust", "--to", "back.zarr", "--frame-shape", "12x10").code == 0
+    for back in (xr.open_zarr(tmp_path / "back.zarr"), open_clusters(tmp_path / "back.zarr")):
+        with pytest.raises(ValueError, match=r"No pedestal is found in .*back\.zarr.*a dataset made of a \.clust file"):
+            back.photons.noise_cuts(5)
 
 
 def test_a_clust_file_becomes_a_dataset_that_inspect_and_analysis_know(photonflow, dataset, tmp_path):
@@ -73,6 +120,8 @@ def test_a_clust_file_becomes_a_dataset_that_inspect_and_analysis_know(photonflo
         (("text.clust", "--to", "d.zarr", "--frame-shape", "12x10"), 1, "text.clust, byte 0: frame 1752393832"),
         (("text.clust", "--to", "c.h5", "--frame-shape", "12x10"), 1, "becomes a dataset first"),
         (("c.zarr", "--to", "text.clust", "--overwrite"), 1, "text.clust exists and is no .clust file of photonflow's"),
+        (("c.zarr", "--to", "c.h5", "--frame-shape", "3x3"), 2, "is for reading a .clust file"),
+        (("text.bin", "--to", "d.zarr"), 1, "text.bin does not end with .clust"),
         (("text.clust", "--to", "d.zarr"), 2, "give --frame-shape"),
         (("c.zarr", "--to", "c.clust", "--cluster-size", "3x3"), 2, "is for reading a .clust file"),
     ],
@@ -80,12 +129,13 @@ def test_a_clust_file_becomes_a_dataset_that_inspect_and_analysis_know(photonflo
 def test_what_can_not_be_done_is_said_in_a_sentence_and_nothing_is_written(
     photonflow, dataset, tmp_path, arguments, code, said
 ):
-    (tmp_path / "text.clust").write_bytes(b"hhsh, here is text, and no clusters")
+    for name in ("text.clust", "text.bin"):
+        (tmp_path / name).write_bytes(b"hhsh, here is text, and no clusters")
     outcome = photonflow("export", *arguments)
     assert outcome.code == code
     assert said in outcome.stderr
     assert code == 2 or outcome.sentence
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["c.zarr", "text.clust"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["c.zarr", "text.bin", "text.clust"]
 
 
 def test_a_run_that_is_not_complete_is_not_exported(photonflow, dataset, tmp_path):

@@ -42,10 +42,9 @@ def test_simulate_writes_what_was_asked_for(written, folder):
     assert 2 < np.mean(counts) < 6
 
 
-def test_simulate_says_what_it_wrote_and_the_next_command_on_stderr(written):
-    assert written.stdout == ""
-    lines = written.stderr.splitlines()
-    assert lines[:2] == ["starting 1 workers", "simulating 30 frames and 5 darks"]
+def test_simulate_says_what_it_wrote_and_the_next_command(written):
+    assert written.stderr.splitlines()[:2] == ["starting 1 workers", "simulating 30 frames and 5 darks"]
+    lines = written.stdout.splitlines()
     assert lines[-2].startswith("wrote run 1.zarr: 30 frames and 5 darks of 12×17 pixels, ")
     assert lines[-2].endswith(" kB on disk")
     assert lines[-1] == "find its photons with: python -m workflows.process 'run 1.zarr'"

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cluster_store.errors import DatasetError
+from cluster_store.formats.clust_layout import ClustLayout
 from cluster_store.formats.clust_reader import ClustBlock, ClustFile
 from cluster_store.layout import DatasetLayout
 from cluster_store.lifecycle import create_dataset, finish_dataset
@@ -36,14 +38,7 @@ def import_clust(
     Raises:
         DatasetError: The file is damaged or not of the layout that was said.
     """
-    layout = DatasetLayout(
-        n_frames=n_frames,
-        first_frame=0,
-        batch_size=FRAMES_A_BATCH,
-        frame_shape=source.frame_shape,
-        cluster_size=source.layout.cluster_size,
-        signal_dtype="float32" if source.layout.dtype.startswith("float") else "int32",
-    )
+    layout = dataset_layout(source.layout, source.frame_shape, n_frames)
     create_dataset(place, layout, attrs)
     writer = _InWholeChunks(ClusterWriter(place, layout), layout)
     frames_done = clusters_done = 0
@@ -58,10 +53,27 @@ def import_clust(
     finish_dataset(place, layout, clusters_done, {})
 
 
+def dataset_layout(layout: ClustLayout, frame_shape: tuple[int, int], n_frames: int) -> DatasetLayout:
+    """The layout of a dataset with what a `.clust` file of `layout` holds.
+
+    Raises:
+        ValueError: No dataset has such windows, or such a detector.
+    """
+    return DatasetLayout(
+        n_frames=n_frames,
+        first_frame=0,
+        batch_size=FRAMES_A_BATCH,
+        frame_shape=frame_shape,
+        cluster_size=layout.cluster_size,
+        signal_dtype="float32" if layout.dtype.startswith("float") else "int32",
+    )
+
+
 def _sorted(frame_index: npt.NDArray[np.uint32], block: ClustBlock, layout: DatasetLayout) -> Columns:
     records = block.records
-    pixel = records["y"].astype(np.int64) * layout.frame_shape[1] + records["x"]
-    place = frame_index.astype(np.int64) * (layout.frame_shape[0] * layout.frame_shape[1]) + pixel
+    # Frames counted from the block's first, so that all fits into one number, however many frames the file has.
+    frame = frame_index.astype(np.int64) - int(frame_index[0]) if len(frame_index) else frame_index.astype(np.int64)
+    place = (frame << 32) | (records["y"].astype(np.int64) << 16) | records["x"]
     if (np.diff(place) < 0).any():
         order = np.argsort(place, kind="stable")  # no cluster leaves its frame
         records = records[order]
@@ -69,8 +81,20 @@ def _sorted(frame_index: npt.NDArray[np.uint32], block: ClustBlock, layout: Data
         "frame_index": frame_index,
         "y": records["y"].astype(layout.position_dtype),
         "x": records["x"].astype(layout.position_dtype),
-        "signal": records["signal"].astype(layout.signal_dtype),
+        "signal": _converted(records["signal"], layout),
     }
+
+
+def _converted(signal: npt.NDArray[Any], layout: DatasetLayout) -> npt.NDArray[Any]:
+    with np.errstate(over="ignore"):
+        converted = signal.astype(layout.signal_dtype)
+    lost = np.isinf(converted) & np.isfinite(signal)
+    if lost.any():
+        raise DatasetError(
+            f"A signal of {signal[lost].flat[0]} ADU does not fit the {layout.signal_dtype} of a dataset; "
+            "check --cluster-size and --dtype."
+        )
+    return converted
 
 
 class _InWholeChunks:

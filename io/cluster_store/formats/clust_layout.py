@@ -17,6 +17,7 @@ from cluster_store.errors import DatasetError
 HEADER = np.dtype([("frame_number", "<i4"), ("n", "<u4")])
 LARGEST_FRAME_NUMBER = 2**31 - 1
 LARGEST_POSITION = 2**16 - 1
+_LARGEST_SIDE = 999
 DTYPES = ("int16", "int32", "float32", "float64")
 
 
@@ -35,6 +36,9 @@ class ClustLayout:
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise DatasetError(f"A .clust file holds {', '.join(DTYPES)}, and not {self.dtype}; choose one of them.")
+        if not all(1 <= side <= _LARGEST_SIDE for side in self.cluster_size):
+            rows, columns = self.cluster_size
+            raise DatasetError(f"Windows of {rows}x{columns} pixels can't be; give sides of 1 to {_LARGEST_SIDE}.")
 
     def __str__(self) -> str:
         return f"{self.cluster_size[0]}x{self.cluster_size[1]} {self.dtype}"

@@ -2,26 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from cluster_store.errors import DatasetError
+from cluster_store.formats.clust_guess import require_plausible, what_to_do
 from cluster_store.formats.clust_layout import HEADER, ClustLayout
+from cluster_store.formats.clust_structure import DepartureError, FrameHeader, walk
 
 BYTES_AT_ONCE = 16 << 20
-
-
-@dataclass(frozen=True)
-class FrameHeader:
-    """What the file says of a frame, and where."""
-
-    offset: int
-    frame_number: int
-    n: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +49,12 @@ class ClustFile:
         self.layout = layout
         self.frame_shape = frame_shape
         try:
-            self._size = path.stat().st_size
+            if not S_ISREG(path.stat().st_mode):
+                raise DatasetError(f"{path} is no file; give the .clust file.")
+            with path.open("rb"):
+                pass
         except OSError as error:
-            raise DatasetError(f"{path} cannot be read ({error.strerror}); check the path.") from error
+            raise self._unreadable(error) from error
 
     def headers(self) -> Iterator[FrameHeader]:
         """The frames, one after the other, without their clusters.
@@ -66,21 +62,12 @@ class ClustFile:
         Raises:
             DatasetError: The file is cut off, or not of this layout; the sentence says at which byte.
         """
-        pixels = self.frame_shape[0] * self.frame_shape[1]
-        with self.path.open("rb") as file:
-            offset = 0
-            while offset < self._size:
-                number, n = self._header(file, offset)
-                if number < 0:
-                    raise self._damage(offset, f"the frame number is {number}")
-                if n > pixels:
-                    raise self._damage(offset, f"frame {number} has {n} clusters, more than the detector has pixels")
-                end = offset + HEADER.itemsize + n * self.layout.record.itemsize
-                if end > self._size:
-                    raise self._damage(offset, f"frame {number} has {n} clusters, and the file ends within them")
-                yield FrameHeader(offset, number, n)
-                file.seek(end)
-                offset = end
+        try:
+            yield from walk(self.path, self.layout.record.itemsize, self.frame_shape[0] * self.frame_shape[1])
+        except DepartureError as departure:
+            raise self._damage(departure.offset, departure.what) from departure
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def blocks(self) -> Iterator[ClustBlock]:
         """The frames with their clusters, about `BYTES_AT_ONCE` at a time, at least one frame.
@@ -98,12 +85,6 @@ class ClustFile:
             if waiting:
                 yield self._block(file, waiting)
 
-    def _header(self, file: BinaryIO, offset: int) -> tuple[int, int]:
-        content = file.read(HEADER.itemsize)
-        if len(content) < HEADER.itemsize:
-            raise self._damage(offset, "the file ends within a frame's first 8 bytes")
-        return int.from_bytes(content[:4], "little", signed=True), int.from_bytes(content[4:], "little")
-
     def _block(self, file: BinaryIO, headers: list[FrameHeader]) -> ClustBlock:
         first, last = headers[0], headers[-1]
         n = np.array([header.n for header in headers], np.uint32)
@@ -113,6 +94,7 @@ class ClustFile:
         if len(content) < length:
             raise self._damage(first.offset + len(content), "the file became shorter while it was read")
         records = self.layout.unpack(content, n)
+        require_plausible(self.path, self.layout, records["signal"])
         outside = (records["y"] >= self.frame_shape[0]) | (records["x"] >= self.frame_shape[1])
         if outside.any():
             row = int(np.argmax(outside))
@@ -124,28 +106,8 @@ class ClustFile:
         return ClustBlock(np.array([header.frame_number for header in headers], np.int64), n, records)
 
     def _damage(self, offset: int, what: str) -> DatasetError:
-        rows, columns = self.frame_shape
-        return DatasetError(
-            f"{self.path}, byte {offset}: {what}; the file is damaged, or is not of {self.layout} windows on "
-            f"{rows}x{columns} pixels."
-        )
+        todo = what_to_do(self.path, self.layout, self.frame_shape)
+        return DatasetError(f"{self.path}, byte {offset}: {what}; {todo}.")
 
-
-def is_clust(path: Path) -> bool:
-    """Whether a file has the structure of a `.clust` file of any layout in use, from its first byte to its last.
-
-    Successive frames have different numbers, so that a file of zeros is none.
-    """
-    if not path.is_file() or path.is_symlink() or path.stat().st_size == 0:
-        return False
-    sizes = [(rows, columns) for rows in range(1, 10) for columns in range(1, 10)]
-    # float32 is laid out as int32 is.
-    return any(_follows(path, ClustLayout(size, dtype)) for dtype in ("int32", "int16", "float64") for size in sizes)
-
-
-def _follows(path: Path, layout: ClustLayout) -> bool:
-    try:
-        numbers = (header.frame_number for header in ClustFile(path, layout, (2**16, 2**16)).headers())
-        return all(first != second for first, second in pairwise(numbers))
-    except DatasetError:
-        return False
+    def _unreadable(self, error: OSError) -> DatasetError:
+        return DatasetError(f"{self.path} cannot be read ({error.strerror}); check the path.")

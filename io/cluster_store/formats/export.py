@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from cluster_store.arrays import StorePath
 from cluster_store.errors import DatasetError
-from cluster_store.formats.clust_import import import_clust
+from cluster_store.formats.clust_import import dataset_layout, import_clust
 from cluster_store.formats.clust_layout import ClustLayout
-from cluster_store.formats.clust_reader import ClustFile, is_clust
+from cluster_store.formats.clust_reader import ClustFile
+from cluster_store.formats.clust_structure import is_clust
 from cluster_store.formats.clust_writer import require_expressible, write_clust
 from cluster_store.formats.hdf5 import is_our_hdf5, write_hdf5
 from cluster_store.formats.libraries import required
@@ -37,11 +39,21 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written where."""
+    """What was written where.
+
+    Attributes:
+        place: The file or folder.
+        n_frames: How many frames.
+        n_clusters: How many clusters.
+        layout: The window's size, and the type of its values (of a `.clust` file those in the file).
+        frame_shape: Rows and columns of the detector.
+    """
 
     place: Path
     n_frames: int
     n_clusters: int
+    layout: ClustLayout
+    frame_shape: tuple[int, int]
 
 
 def export_clusters(
@@ -91,7 +103,13 @@ def export_clusters(
             write_parquet(clusters, span, aside, report)
         else:
             write_hdf5(clusters, span, aside, report)
-    return Exported(place, span.n_frames, span.n_clusters)
+    return Exported(place, span.n_frames, span.n_clusters, layout, clusters.layout.frame_shape)
+
+
+def is_our_export(place: Path, suffix: str) -> bool:
+    """Whether what lies at `place` is clusters in the format of `suffix`, as `export_clusters` writes them."""
+    library = _LIBRARIES.get(suffix)
+    return (library is None or find_spec(library) is not None) and _RECOGNISED[suffix](place)
 
 
 def import_clusters(
@@ -121,8 +139,11 @@ def import_clusters(
         DatasetError: One sentence says what is wrong, at which byte of the file, and what to do.
     """
     place = local_place(to)
+    dataset_layout(layout, frame_shape, 0)  # refuses what no dataset can be
     file = ClustFile(Path(source).absolute(), layout, frame_shape)
     n_frames = sum(1 for _ in file.headers())
+    if n_frames == 0:
+        raise DatasetError(f"{source} is empty; give a .clust file with frames.")
     done = [0, 0]
 
     def report(frames: int, clusters: int) -> None:
@@ -134,7 +155,7 @@ def import_clusters(
         if on_start is not None:
             on_start(n_frames)
         import_clust(file, n_frames, aside, attrs, report)
-    return Exported(place, *done)
+    return Exported(place, done[0], done[1], layout, frame_shape)
 
 
 def _is_our_dataset(place: Path) -> bool:

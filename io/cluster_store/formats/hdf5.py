@@ -64,8 +64,11 @@ def is_our_hdf5(place: Path) -> bool:
 
     if not place.is_file() or not h5py.is_hdf5(place):
         return False
-    with h5py.File(place, "r") as file:
-        return file.attrs.get("creator") == CREATOR and f"{ENTRY}/{EVENTS}" in file
+    try:
+        with h5py.File(place, "r") as file:
+            return file.attrs.get("creator") == CREATOR and f"{ENTRY}/{EVENTS}" in file
+    except OSError:  # damaged, and so nobody's
+        return False
 
 
 def _structure(file: "h5py.File", clusters: StoredClusters, span: FrameSpan) -> "h5py.Group":
@@ -117,11 +120,16 @@ def _group(parent: "h5py.Group", name: str, kind: str, **attrs: Any) -> "h5py.Gr
 
 def _attribute(value: Any) -> Any:
     """HDF5 attributes hold numbers, strings and lists of numbers; whatever else is JSON."""
-    if isinstance(value, str | bool | int | float):
+    if isinstance(value, str) and value.isprintable():
         return value
-    if isinstance(value, list) and value and all(isinstance(entry, int | float) for entry in value):
+    if _is_number(value) or (isinstance(value, list) and value and all(_is_number(entry) for entry in value)):
         return value
     return json.dumps(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it fits one of HDF5's."""
+    return isinstance(value, float) or (isinstance(value, int) and -(2**63) <= value < 2**63)
 
 
 def _frame_values(block: FrameBlock, rows_before: int) -> dict[str, npt.NDArray[Any]]:

@@ -11,6 +11,8 @@ from cluster_store.errors import DatasetError
 from guarded_zarr import enclosing_store
 from object_stores import is_url
 
+_WHAT_TO_DO = "make room or choose another place"
+
 
 def require_free(place: Path, overwrite: bool, is_ours: Callable[[Path], bool], kind: str) -> None:
     """Make sure that `place` may be written to; nothing is changed.
@@ -74,9 +76,14 @@ def written_aside(
         require_free(place, overwrite, is_ours, kind)
         _move(aside, place)
     except OSError as error:
-        raise DatasetError(f"{place} cannot be written ({error.strerror or error}); choose another place.") from error
+        raise DatasetError(f"{place} cannot be written ({_why(error)}); {_WHAT_TO_DO}.") from error
     finally:
         _remove(aside)
+
+
+def _why(error: OSError) -> str:
+    """Of libraries whose message has many parts the one that the system gave."""
+    return error.strerror or (os.strerror(error.errno) if error.errno else str(error).splitlines()[0])
 
 
 def _move(aside: Path, place: Path) -> None:
@@ -87,10 +94,17 @@ def _move(aside: Path, place: Path) -> None:
         return
     # A folder that holds something can't be replaced in one step.
     earlier = place.with_name(f".{place.name}.replaced-{secrets.token_hex(4)}")
-    if place.exists():
-        place.rename(earlier)
-    aside.rename(place)
-    _remove(earlier)
+    try:
+        if place.exists():
+            place.rename(earlier)
+        aside.rename(place)
+    except BaseException:
+        # Unless another export has put its own folder there in between.
+        if earlier.exists() and not place.exists():
+            earlier.rename(place)
+        raise
+    finally:
+        _remove(earlier)
 
 
 def _remove(place: Path) -> None:
