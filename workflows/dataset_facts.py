@@ -191,8 +191,8 @@ def _movement(table: xr.Dataset) -> list[Fact]:
 
 
 def _quantity(value: float, units: str, dtype: np.dtype) -> str:
-    """A value as it is read aloud: of units 1, a count of integers or a share in per cent."""
-    if units != "1":
+    """A value as it is read aloud: without units, a count of integers or a share in per cent."""
+    if units not in ("", "1"):
         return f"{value:+.3g} {units}"
     return f"{value:,.0f}" if dtype.kind in "iu" else f"{value:.2%}"
 

@@ -41,7 +41,7 @@ def cluster_variables(layout: DatasetLayout) -> tuple[Variable, ...]:
             "frame_index",
             ("cluster",),
             "uint32",
-            {"long_name": "position of the cluster's frame along the dimension frame", "units": "1"},
+            {"long_name": "position of the cluster's frame along the dimension frame"},
         ),
         Variable("y", ("cluster",), layout.position_dtype, {"long_name": "row of the central pixel", "units": "pixel"}),
         Variable(
@@ -65,11 +65,9 @@ def frame_variables(layout: DatasetLayout | None = None) -> tuple[Variable, ...]
             "n_clusters",
             ("frame",),
             "uint32",
-            {"long_name": "clusters in the frame", "units": "1"} | ragged,
+            {"long_name": "clusters in the frame"} | ragged,
         ),
-        Variable(
-            "frame_number", ("frame",), "uint64", {"long_name": "the archive's number of the frame", "units": "1"}
-        ),
+        Variable("frame_number", ("frame",), "uint64", {"long_name": "the archive's number of the frame"}),
         Variable(
             "frame_status",
             ("frame",),

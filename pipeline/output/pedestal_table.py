@@ -23,7 +23,7 @@ COLUMNS: tuple[tuple[str, str, str, str, Callable[[BatchCount], float]], ...] = 
         lambda count: count.offset.median,
     ),
     (
-        "pixels_off", "f8", "1", "share of pixels more than one noise width off before the batch",
+        "pixels_off", "f8", "", "share of pixels more than one noise width off before the batch",
         lambda count: count.offset.pixels_off,
     ),
     (
@@ -31,20 +31,20 @@ COLUMNS: tuple[tuple[str, str, str, str, Callable[[BatchCount], float]], ...] = 
         lambda count: count.health.from_darks.median,
     ),
     (
-        "seldom_updated", "f8", "1", "share of pixels updated in fewer than half of the frames",
+        "seldom_updated", "f8", "", "share of pixels updated in fewer than half of the frames",
         lambda count: count.health.seldom_updated,
     ),
     (
-        "often_firing", "u4", "1",
+        "often_firing", "u4", "",
         "pixels with a window above the threshold in more than 1 % of the frames; in a bright beam all",
         lambda count: count.health.often_firing,
     ),
     (
-        "often_blind", "u4", "1", "pixels blind in more than 1 % of the frames",
+        "often_blind", "u4", "", "pixels blind in more than 1 % of the frames",
         lambda count: count.health.often_blind,
     ),
     (
-        "hot", "u4", "1", "pixels that are a cluster's centre in more than 1 % of the frames, unlike their neighbours",
+        "hot", "u4", "", "pixels that are a cluster's centre in more than 1 % of the frames, unlike their neighbours",
         lambda count: count.health.hot,
     ),
     (
@@ -71,7 +71,9 @@ def pedestal_table(counts: Sequence[BatchCount], shape: tuple[int, int]) -> Tabl
     """
     columns = {
         name: Column(
-            ("batch",), np.asarray([value(count) for count in counts], dtype), {"long_name": meaning, "units": units}
+            ("batch",),
+            np.asarray([value(count) for count in counts], dtype),
+            {"long_name": meaning} | ({"units": units} if units else {}),
         )
         for name, dtype, units, meaning, value in COLUMNS
     }

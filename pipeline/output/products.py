@@ -143,12 +143,12 @@ def products_table(products: Products, options: ProductOptions) -> Table:
         columns["eta"] = Column(("eta_y", "eta_x"), products.eta[:-1].reshape(n, n), attrs)
         centres = -0.25 + 1.5 * (np.arange(n) + 0.5) / n
         for dim, along in (("eta_y", "rows"), ("eta_x", "columns")):
-            columns[dim] = _axis(dim, centres, f"eta along {along}", "1")
+            columns[dim] = _axis(dim, centres, f"eta along {along}")
     return Table(columns)
 
 
-def _axis(dim: str, values: npt.NDArray[Any], long_name: str, units: str) -> Column:
-    return Column((dim,), values, {"long_name": long_name, "units": units})
+def _axis(dim: str, values: npt.NDArray[Any], long_name: str, units: str = "") -> Column:
+    return Column((dim,), values, {"long_name": long_name} | ({"units": units} if units else {}))
 
 
 def _form(array: npt.NDArray[Any]) -> tuple[tuple[int, ...], str]:

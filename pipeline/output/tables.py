@@ -144,18 +144,17 @@ def _batches(counts: Sequence[BatchCount], written: Writing) -> Table:
             "write_bytes": _column(written.nbytes, "u8", long_name="clusters before encoding", units="byte"),
             "write_stored_bytes": _column(written.stored_bytes, "u8", long_name="clusters as stored", units="byte"),
             "switched_values": _column(
-                [c.switched_values for c in counts], "u8", long_name="pixel values in another gain", units="1"
+                [c.switched_values for c in counts], "u8", long_name="pixel values in another gain"
             ),
             "minor_faults": _column(
-                [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found", units="1"
+                [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found"
             ),
             "files_stamp": _column(
                 [stamp_number(c.stamp) for c in counts],
                 "u8",
                 long_name="digest of its files' sizes, times",
-                units="1",
             ),
         }
-        | ({"frames_xxh3": _column(digests, "u8", long_name="xxh3-64 of the frames", units="1")} if verifiable else {}),
+        | ({"frames_xxh3": _column(digests, "u8", long_name="xxh3-64 of the frames")} if verifiable else {}),
         attrs={"worker_names": names, "skipped": skipped[:_CAUSES_KEPT]},
     )

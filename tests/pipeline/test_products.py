@@ -101,6 +101,7 @@ def test_the_table_says_what_its_numbers_mean(totals):
     assert (spectrum.energy[0], spectrum.energy[1], spectrum.energy.attrs["units"]) == (0.5, 2.5, "ADU")
     assert (int(hit_map.sum()), hit_map.shape) == (500, SHAPE)
     assert int(eta.sum()) + eta.attrs["outside"] == 500
+    assert all(variable.attrs.get("units") != "1" for variable in table.variables.values())
     assert float(eta.eta_x[0]) == pytest.approx(-0.25 + 1.5 / 24)
     only_eta = opened(products_table(totals.products, ProductOptions(("eta",), eta_bins=12)))
     assert set(only_eta.data_vars) == {"eta"}
