@@ -15,6 +15,7 @@ from analysis.interpolation import Interpolation
 from analysis.line_fits import fit_line
 from analysis.peak_top import Peak
 from analysis.peaks import fit_peak
+from analysis.units import UnitsWarning
 from analysis.xray_lines import KLines, k_lines
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Peak",
     "PhotonsAccessor",
     "UnevenBinsWarning",
+    "UnitsWarning",
     "calibrate",
     "fit_line",
     "fit_peak",

@@ -232,7 +232,8 @@ class PhotonsAccessor(Selection):
         Args:
             kind: Which eta.
             bins: How many along each axis.
-            range: Lowest and highest eta; those beyond count in the outermost bins.
+            range: Lowest and highest eta; left out, -1/4 to 5/4 for the 2×2 kinds and -1 to 1 for the others. Those
+                beyond count in the outermost bins.
             energy_bins: Edges, ADU, of the energy of the pixels compared.
 
         Raises:

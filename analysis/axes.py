@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from analysis.arguments import whole
 from analysis.columns import per_cluster
 
 
@@ -28,12 +29,11 @@ def frame_groups(ds: xr.Dataset, frames: int) -> tuple[npt.NDArray[np.int64], xr
     Raises:
         ValueError: `frames` below 1.
     """
-    if frames < 1:
-        raise ValueError(f"frames is {frames}; it must be at least 1.")
+    frames = whole("frames", frames, 1)
     n_frames = ds.sizes["frame"]
     starts = np.arange(0, n_frames, frames)
     middle = ds.attrs.get("first_frame", 0) + (starts + np.minimum(starts + frames, n_frames) - 1) / 2
-    return starts, xr.Variable("frame", middle, {"long_name": "frame", "units": "1"})
+    return starts, xr.Variable("frame", middle, {"long_name": "frame"})
 
 
 def frame_of(ds: xr.Dataset) -> xr.DataArray:
@@ -47,9 +47,10 @@ def frame_of(ds: xr.Dataset) -> xr.DataArray:
 
 
 def _checked(n_frames: int, frame: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    if len(frame) and frame.max() >= n_frames:
+    if len(frame) and (frame.max() >= n_frames or (frame.dtype.kind == "i" and frame.min() < 0)):
+        wrong = frame.max() if frame.max() >= n_frames else frame.min()
         raise ValueError(
-            f"A cluster belongs to frame {frame.max()} of {n_frames}; "
+            f"A cluster belongs to frame {wrong} of {n_frames}; "
             "select frames with ds.photons.frame_range(), or leave the dimension frame whole."
         )
     return frame.astype(np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from analysis.arguments import two, whole
 from analysis.compiled import Kernel
 
 DEFAULT_BINS = 500
@@ -18,6 +19,7 @@ _SAMPLED_ROWS = 100_000
 _FEW = 20
 # Of more steps a bin, one more or less is not seen.
 _STEPS_A_BIN = 5
+_MOST_BINS = 1 << 24
 
 Bins = int | Sequence[float] | npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -81,22 +83,23 @@ class Binning:
             if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all() or not np.isfinite(edges).all():
                 raise ValueError("bins must be a number, or at least two finite edges in ascending order.")
             widths = np.diff(edges)
-            return Binning(edges, bool(np.allclose(widths, widths[0], rtol=1e-9)))
-        n_bins = int(np.asarray(bins).item())
-        if n_bins < 1:
-            raise ValueError(f"bins is {bins}; it must be at least 1.")
+            return Binning(edges, bool(np.allclose(widths, widths[0], rtol=1e-9, atol=0)))
+        n_bins = whole("bins", np.asarray(bins).item(), 1)
+        if n_bins > _MOST_BINS:
+            raise ValueError(f"bins is {n_bins}; it must be at most {_MOST_BINS}.")
         if limits is None:
             return Binning(_default_edges(_sample(energies, keep), n_bins, steps), equal=True)
-        low, high = limits
-        if not (np.isfinite([low, high]).all() and low < high):
-            raise ValueError(f"range is {limits}; it must be two finite energies, the lower one first.")
+        low, high = two("range", limits)
         if steps is not None and n_bins == DEFAULT_BINS:
             # A number that nobody chose.
             first, last = (low - steps.first) / steps.size, (high - steps.first) / steps.size
             return Binning(_whole_steps(first, last, n_bins, steps), equal=True)
         if steps is not None:
             _warn_of_uneven(low, high, n_bins, steps)
-        return Binning(np.linspace(low, high, n_bins + 1), equal=True)
+        edges = np.linspace(low, high, n_bins + 1)
+        if not ((np.diff(edges) > 0).all() and np.isfinite(n_bins / (high - low))):
+            raise ValueError(f"range is {limits}; {n_bins} bins between them are narrower than numbers can tell.")
+        return Binning(edges, equal=True)
 
     def __len__(self) -> int:
         return len(self.edges) - 1

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import xarray as xr
+
+from analysis.gain import require_adu_per_kev
 
 PAIR_ENERGY_EV = 3.62
 """Mean energy that makes an electron-hole pair in silicon at 300 K, eV (Canali, Martini, Ottaviani, Alberigi Quaranta,
@@ -26,9 +29,13 @@ def calibrate(lines: Sequence[xr.Dataset]) -> xr.Dataset:
         there, all is NaN.
 
     Raises:
-        ValueError: Fewer than two different energies, or errors that are not above 0.
+        ValueError: Fewer than two different energies, positions in different units, or errors that are not above 0.
     """
     energies = [float(line["line_energy"]) for line in lines]
+    found_units = [str(line["position"].attrs.get("units", "ADU")) for line in lines]
+    units = found_units[0] if found_units else "ADU"
+    if set(found_units) - {units}:
+        raise ValueError(f"The positions are in {' and '.join(sorted(set(found_units)))}; give all in one unit.")
     if len(set(energies)) < 2:
         raise ValueError(
             f"A gain and an offset need lines of at least two energies, and {len(set(energies))} came; "
@@ -36,7 +43,6 @@ def calibrate(lines: Sequence[xr.Dataset]) -> xr.Dataset:
         )
     if any(bool((line["position_error"] <= 0).any()) for line in lines):
         raise ValueError("A position has an error of 0 or less, so it has no weight; give errors above 0.")
-    units = lines[0]["position"].attrs.get("units", "ADU")
     energy = xr.DataArray(energies, dims="line")
     position: xr.DataArray = xr.concat([line["position"].reset_coords(drop=True) for line in lines], "line")
     error: xr.DataArray = xr.concat([line["position_error"].reset_coords(drop=True) for line in lines], "line")
@@ -65,12 +71,13 @@ def calibrate(lines: Sequence[xr.Dataset]) -> xr.Dataset:
             units,
         ),
         "gain_offset_covariance": (-middle * variance, "covariance of gain and offset", f"{units}²/keV"),
-        "chi2": ((weight * residual**2).sum("line").where(enough), "chi² about the straight line", "1"),
-        "ndf": (n - 2, "degrees of freedom", "1"),
+        "chi2": ((weight * residual**2).sum("line").where(enough), "chi² about the straight line", ""),
+        "ndf": (n - 2, "degrees of freedom", ""),
         "residual": (residual, "position less the straight line", units),
     }
     named = {
-        name: value.assign_attrs(long_name=meaning, units=unit) for name, (value, meaning, unit) in results.items()
+        name: value.assign_attrs({"long_name": meaning} | ({"units": unit} if unit else {}))
+        for name, (value, meaning, unit) in results.items()
     }
     known = xr.DataArray(energies, dims="line", attrs={"long_name": "energy of the line", "units": "keV"})
     return xr.Dataset(named, {"line_energy": known}, {"title": "linear calibration"})
@@ -85,14 +92,20 @@ def noise(adu: xr.DataArray, gain: xr.DataArray | float, pair_energy_ev: float =
         pair_energy_ev: Mean energy that makes an electron-hole pair, eV; silicon's at 300 K if left out.
 
     Returns:
-        `noise` (ADU), `noise_ev` (eV) and `noise_electrons`, over the dimensions of `adu`.
+        `noise` (ADU), `noise_ev` (eV) and `noise_electrons`, over the dimensions of `adu`; NaN where a map has no gain.
 
     Raises:
-        ValueError: A pair energy that is not above 0.
+        ValueError: A pair energy or a gain that is not above 0, or a gain that was fitted to energies in keV.
     """
     if not pair_energy_ev > 0:
         raise ValueError(f"The energy of an electron-hole pair is {pair_energy_ev} eV; it must be above 0.")
-    in_ev = 1000 * adu / gain
+    require_adu_per_kev(gain)
+    adu = xr.DataArray(adu)
+    known = gain if isinstance(gain, xr.DataArray) else xr.DataArray(gain, dims=adu.dims if np.ndim(gain) else ())
+    known = known.where(np.isfinite(known) & (known > 0))
+    if not known.notnull().any():
+        raise ValueError(f"gain is {gain if np.ndim(gain) == 0 else 'a map without one'}; it must be above 0, ADU/keV.")
+    in_ev = 1000 * adu / known
     return xr.Dataset(
         {
             "noise": adu.assign_attrs(long_name="noise (r.m.s.)", units="ADU"),

@@ -40,13 +40,19 @@ def per_cluster(
 def aligned(columns: Sequence[xr.DataArray]) -> xr.Dataset:
     """The columns side by side, cut into the same blocks if they are lazy, windows never cut."""
     table = xr.Dataset({f"{i:02}": column.variable for i, column in enumerate(columns)})
-    if not table.chunks:
+    if not is_lazy(table):
         return table
+    table = table.unify_chunks()
     whole = {dim: -1 for dim in table.dims if dim != "cluster"}
     if "cluster" not in table.chunks:
         whole["cluster"] = -1
     loaded = {name: column.chunk() for name, column in table.items() if column.chunks is None}
     return table.assign(loaded).chunk(whole).unify_chunks()
+
+
+def is_lazy(ds: xr.Dataset) -> bool:
+    """Whether anything of a dataset is a Dask array; variables may be cut differently, which `ds.chunks` refuses."""
+    return any(variable.chunks is not None for variable in ds.variables.values())
 
 
 def map_blocks(
@@ -110,5 +116,12 @@ def require_on(shape: tuple[int, ...], y: npt.NDArray[Any], x: npt.NDArray[Any])
     Raises:
         ValueError: There are some.
     """
-    if len(y) and (y.max() >= shape[0] or x.max() >= shape[1]):
-        raise ValueError(f"A cluster lies at ({y.max()}, {x.max()}), beyond the shape {shape} of the map.")
+    if not len(y):
+        return
+    if y.max() >= shape[0] or x.max() >= shape[1] or _least(y) < 0 or _least(x) < 0:
+        at = int(np.argmax((y >= shape[0]) | (x >= shape[1]) | (y < 0) | (x < 0)))
+        raise ValueError(f"A cluster lies at y = {y[at]}, x = {x[at]}, beyond the shape {tuple(shape)} of the map.")
+
+
+def _least(positions: npt.NDArray[Any]) -> int:
+    return 0 if positions.dtype.kind == "u" else int(positions.min())

@@ -80,6 +80,8 @@ def _chooser(kind: str, n: int | None, window: tuple[int, ...]) -> Callable[[npt
         return partial(windows.brightest, n=n)
     if n is not None:
         raise ValueError(f"n is for energy='brightest', not for {kind!r}.")
+    if kind == "centre":
+        windows.require_centre("the central pixel", window)
     if kind == "largest_2x2":
         windows.require_3x3("the largest 2×2", window)
         return _largest_2x2

@@ -13,6 +13,7 @@ bring them a little beyond. They are those of aare: calculate_eta2, calculate_fu
 calculate_cross_eta3.
 """
 
+import warnings
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -22,8 +23,10 @@ import xarray as xr
 
 from analysis import windows
 from analysis.adding_up import add_up
+from analysis.arguments import two, whole
 from analysis.columns import WINDOW, per_cluster
 from analysis.compiled import Kernel
+from analysis.units import UnitsWarning
 
 EtaKind = Literal["2x2", "full_2x2", "3x3", "cross_3x3"]
 """Which pixels are compared."""
@@ -48,13 +51,13 @@ def eta(ds: xr.Dataset, kind: EtaKind) -> xr.Dataset:
     dtypes = (np.float64, np.float64, np.uint8, np.float64)
     eta_y, eta_x, corner, energy = per_cluster(partial(etas, kind=kind), [ds["signal"]], dtypes)
     found = {
-        "eta_y": eta_y.assign_attrs(long_name=f"eta along rows, {kind}", units="1"),
-        "eta_x": eta_x.assign_attrs(long_name=f"eta along columns, {kind}", units="1"),
+        "eta_y": eta_y.assign_attrs(long_name=f"eta along rows, {kind}"),
+        "eta_x": eta_x.assign_attrs(long_name=f"eta along columns, {kind}"),
         "energy": energy.assign_attrs(long_name="energy of the pixels compared", units="ADU"),
     }
     if is_2x2(kind):
         flags = {"flag_values": list(range(4)), "flag_meanings": " ".join(windows.CORNERS)}
-        found["corner"] = corner.assign_attrs(long_name="corner of the largest 2×2", units="1", **flags)
+        found["corner"] = corner.assign_attrs(long_name="corner of the largest 2×2", **flags)
     return xr.Dataset(found, attrs={"eta": kind})
 
 
@@ -75,22 +78,28 @@ def eta_histogram(
         ValueError: A kind that there is not, windows below 3×3, or bins that make no sense.
     """
     require_kind(ds, kind)
-    low, high = PLOT_RANGES[kind] if limits is None else limits
-    if bins < 1 or not (np.isfinite([low, high]).all() and low < high):
-        raise ValueError(
-            f"{bins} bins of eta from {low:g} to {high:g} cannot be; give one or more, and low before high."
-        )
+    bins = whole("bins", bins, 1)
+    low, high = two("range", PLOT_RANGES[kind] if limits is None else limits)
+    if not np.isfinite(bins / (high - low)):
+        raise ValueError(f"range is {limits}; {bins} bins of eta don't fit between them.")
     edges = np.array([-np.inf, np.inf]) if energy_edges is None else np.asarray(energy_edges, np.float64)
     if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
         raise ValueError("energy_bins must be at least two edges in ascending order, ADU.")
     n = (len(edges) - 1) * bins * bins
     function = partial(_counted, kind, bins, low, high, edges)
     counts = add_up(function, n + 1, [ds["signal"], *([] if keep is None else [keep])])
+    if energy_edges is not None and counts[n] and not counts[:n].any():
+        warnings.warn(
+            f"none of {counts[n]:,} clusters has {edges[0]:g} to {edges[-1]:g} ADU: energy_bins are in ADU, of the "
+            "pixels compared",
+            UnitsWarning,
+            stacklevel=3,
+        )
     grid = np.linspace(low, high, bins + 1)
     centres = (grid[:-1] + grid[1:]) / 2
     coords = {
-        "eta_y": xr.Variable("eta_y", centres, {"long_name": "eta along rows", "units": "1"}),
-        "eta_x": xr.Variable("eta_x", centres, {"long_name": "eta along columns", "units": "1"}),
+        "eta_y": xr.Variable("eta_y", centres, {"long_name": "eta along rows"}),
+        "eta_x": xr.Variable("eta_x", centres, {"long_name": "eta along columns"}),
     }
     attrs = {
         "long_name": f"clusters a bin of eta {kind}",
@@ -158,6 +167,7 @@ def _counted(
     return counts
 
 
+# np.float64, for Numba's float() leaves a float32 what it is.
 @Kernel
 def _eta_2x2(signal: Any, full: Any, corner: Any, energy: Any, eta_y: Any, eta_x: Any) -> Any:
     cy, cx = signal.shape[1] // 2, signal.shape[2] // 2
@@ -166,11 +176,11 @@ def _eta_2x2(signal: Any, full: Any, corner: Any, energy: Any, eta_y: Any, eta_x
         y, x = cy + high_y, cx + high_x  # of the upper row and column of the square
         if full:
             total = energy[i]
-            eta_x[i] = (float(signal[i, y - 1, x]) + float(signal[i, y, x])) / total
-            eta_y[i] = (float(signal[i, y, x - 1]) + float(signal[i, y, x])) / total
+            eta_x[i] = (np.float64(signal[i, y - 1, x]) + np.float64(signal[i, y, x])) / total
+            eta_y[i] = (np.float64(signal[i, y, x - 1]) + np.float64(signal[i, y, x])) / total
         else:
-            eta_x[i] = float(signal[i, cy, x]) / (float(signal[i, cy, x - 1]) + float(signal[i, cy, x]))
-            eta_y[i] = float(signal[i, y, cx]) / (float(signal[i, y - 1, cx]) + float(signal[i, y, cx]))
+            eta_x[i] = np.float64(signal[i, cy, x]) / (np.float64(signal[i, cy, x - 1]) + np.float64(signal[i, cy, x]))
+            eta_y[i] = np.float64(signal[i, y, cx]) / (np.float64(signal[i, y - 1, cx]) + np.float64(signal[i, y, cx]))
         if not (abs(eta_x[i]) < np.inf and abs(eta_y[i]) < np.inf):
             eta_x[i] = eta_y[i] = np.nan
 
@@ -189,11 +199,11 @@ def _eta_3x3(signal: Any, zero: Any, cross: Any, energy: Any, eta_y: Any, eta_x:
         if cross:
             row = zero + s[cy, cx - 1] + s[cy, cx] + s[cy, cx + 1]
             column = zero + s[cy - 1, cx] + s[cy, cx] + s[cy + 1, cx]
-            eta_x[i] = (float(s[cy, cx + 1]) - float(s[cy, cx - 1])) / float(row)
-            eta_y[i] = (float(s[cy + 1, cx]) - float(s[cy - 1, cx])) / float(column)
+            eta_x[i] = (np.float64(s[cy, cx + 1]) - np.float64(s[cy, cx - 1])) / np.float64(row)
+            eta_y[i] = (np.float64(s[cy + 1, cx]) - np.float64(s[cy - 1, cx])) / np.float64(column)
         else:
-            eta_x[i] = float(right - left) / float(total)
-            eta_y[i] = float(high - low) / float(total)
+            eta_x[i] = np.float64(right - left) / np.float64(total)
+            eta_y[i] = np.float64(high - low) / np.float64(total)
         if not (abs(eta_x[i]) < np.inf and abs(eta_y[i]) < np.inf):
             eta_x[i] = eta_y[i] = np.nan
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis import windows
+from analysis.arguments import pixel_map, require_shape_of
 from analysis.columns import WINDOW, per_cluster, require_on
 
 Flags = npt.NDArray[np.bool_]
@@ -19,11 +20,14 @@ def in_roi(ds: xr.Dataset, y: Range | None, x: Range | None) -> xr.DataArray | N
     """Centres within rows `y` and columns `x`, each half-open; None when there is nothing to compare.
 
     Raises:
-        ValueError: A range that is none.
+        ValueError: A range that is none, or none of the detector's.
     """
     inside = None
-    for name, span in (("y", y), ("x", x)):
+    shape = ds.attrs.get("frame_shape", (None, None))
+    for name, span, side in zip(("y", "x"), (y, x), shape, strict=True):
         start, stop = _bounds(name, span)
+        if side is not None and start is not None and start >= side:
+            raise ValueError(f"{name} is {span}, beyond the detector's {int(side)} pixels along {name}.")
         for condition in (
             None if start is None else ds[name] >= start,
             None if stop is None else ds[name] < stop,
@@ -41,9 +45,10 @@ def off_mask(ds: xr.Dataset, mask: npt.ArrayLike | xr.DataArray, touching: bool)
     Raises:
         ValueError: No such map, or, when it is computed, a cluster beyond it.
     """
-    values = np.asarray(mask)
+    values = pixel_map(mask)
     if values.ndim != 2 or values.dtype.kind not in "iub":
         raise ValueError(f"mask is {values.dtype} of shape {values.shape}; it must be bool or NeXus bits, (y, x).")
+    require_shape_of(ds, "mask", values.shape)
     bad = values if values.dtype == bool else (values.astype(np.int64) & _MASK_BITS) != 0
     if touching:
         bad = _spread(bad, ds["signal"].sizes[WINDOW[0]] // 2, ds["signal"].sizes[WINDOW[1]] // 2)
@@ -79,9 +84,15 @@ def bool_per_cluster(function: Any, columns: list[xr.DataArray]) -> xr.DataArray
 def _bounds(name: str, span: Range | None) -> tuple[int | None, int | None]:
     if span is None:
         return None, None
-    start, stop, step = (span.start, span.stop, span.step) if isinstance(span, slice) else (*span, None)
-    if step not in (None, 1) or (start is not None and stop is not None and start > stop):
+    try:
+        start, stop, step = (span.start, span.stop, span.step) if isinstance(span, slice) else (*span, None)
+        ascending = start is None or stop is None or start <= stop
+    except (TypeError, ValueError):
+        ascending = False
+    if not ascending or step not in (None, 1):
         raise ValueError(f"{name} is {span}; it must be (first, end), the end not included, or a slice of step 1.")
+    if any(bound is not None and bound < 0 for bound in (start, stop)):
+        raise ValueError(f"{name} is {span}; pixels are counted from 0, and not from the other end.")
     return start, stop
 
 

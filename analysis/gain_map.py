@@ -152,9 +152,9 @@ def _as_maps(fits: _Fits, spectra: xr.DataArray, whole: xr.Dataset, model: PeakM
         error = {**attrs, "long_name": f"standard error of: {attrs['long_name']}"}
         maps[f"{name}_error"] = xr.Variable(("y", "x"), fits.errors[:, i].reshape(shape), error)
     for i, (name, meaning) in enumerate((("deviance", "Poisson deviance"), ("chi2", "Pearson's chi²"))):
-        attrs = {"long_name": meaning, "units": "1"}
+        attrs = {"long_name": meaning}
         maps[name] = xr.Variable(("y", "x"), fits.goodness[:, i].reshape(shape), attrs)
-    maps["ndf"] = xr.Variable((), fits.ndf, {"long_name": "degrees of freedom", "units": "1"})
+    maps["ndf"] = xr.Variable((), fits.ndf, {"long_name": "degrees of freedom"})
     maps["flag"] = xr.Variable(("y", "x"), fits.flag.reshape(shape), FLAGS)
     if "sigma" not in fits.free:
         maps |= {name: whole[name].variable for name in ("sigma", "sigma_error")}

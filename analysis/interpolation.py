@@ -21,9 +21,10 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis.adding_up import add_up_in_place
+from analysis.arguments import whole
 from analysis.columns import per_cluster
 from analysis.compiled import Kernel
-from analysis.eta import EtaKind, etas, is_2x2
+from analysis.eta import EtaKind, etas, is_2x2, require_kind
 
 Method = Literal["marginal", "rosenblatt"]
 """How two dimensions are treated."""
@@ -38,7 +39,7 @@ _SHARE_OF_A_COLUMN = 1 / 100
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Interpolation:
     """A map from eta to the place within a pixel, learned from photons of a flat field.
 
@@ -59,6 +60,14 @@ class Interpolation:
     u: Floats
     v: Floats
     column: npt.NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        """What it was learned from, without the tables."""
+        low, high = self.limits
+        bins = f"{self.column.shape[1]} bins of eta from {low:g} to {high:g}"
+        energies = ", ".join(f"{edge:g}" for edge in self.energy_edges)
+        apart = f", energies {energies} ADU" if np.isfinite(self.energy_edges).all() else ""
+        return f"<Interpolation: {self.kind}, {self.method}, {bins}{apart}>"
 
     @staticmethod
     def of(histogram: xr.DataArray, method: Method = "rosenblatt") -> "Interpolation":
@@ -93,7 +102,13 @@ def positions(ds: xr.Dataset, interpolation: Interpolation) -> xr.Dataset:
     """Where each photon fell, `y` and `x` float64 (cluster), in pixels; lazy when the dataset is.
 
     Pixel (y, x) covers y ± ½ and x ± ½. NaN for energies it was not learned for, and where there is no eta.
+
+    Raises:
+        ValueError: No interpolation, or windows below 3×3.
     """
+    if not isinstance(interpolation, Interpolation):
+        raise ValueError(f"This is a {type(interpolation).__name__}; give what photons.interpolation() returns.")
+    require_kind(ds, interpolation.kind)
     columns = [ds["signal"], ds["y"], ds["x"]]
     y, x = per_cluster(partial(_positions, interpolation=interpolation), columns, (np.float64, np.float64))
     return xr.Dataset(
@@ -113,8 +128,7 @@ def super_resolved(
     Raises:
         ValueError: `factor` below 1.
     """
-    if factor < 1:
-        raise ValueError(f"factor is {factor}; it must be at least 1.")
+    factor = whole("factor", factor, 1)
     counts = np.zeros((shape[0] * factor, shape[1] * factor), np.uint32)
     missed = np.zeros(1, np.int64)
     at = positions(ds, interpolation)

@@ -29,10 +29,8 @@ def isolated(ds: xr.Dataset, radius: int, keep: xr.DataArray | None, most_in_a_f
         bool (cluster); lazy when the dataset is.
 
     Raises:
-        ValueError: A negative radius; when it is computed, lazy clusters in another order.
+        ValueError: When it is computed, lazy clusters in another order, or negative positions.
     """
-    if radius < 0:
-        raise ValueError(f"radius is {radius} pixels; it must be at least 0.")
     columns = [ds["frame_index"], ds["y"], ds["x"], *([] if keep is None else [keep])]
     codes = per_cluster(_encoded, columns, (np.int64,))
     if codes.chunks is None:
@@ -54,6 +52,8 @@ def _encoded(
     """Frame, row and column in one number that sorts like them; -1 - number for those that do not count."""
     if len(y) and max(int(y.max()), int(x.max())) >= 1 << 16:
         raise ValueError("isolated() takes detectors of up to 65536 rows and columns; this one has more.")
+    if any(len(given) and given.dtype.kind == "i" and given.min() < 0 for given in (frame, y, x)):
+        raise ValueError("isolated() met a negative frame_index, y or x; give clusters that lie on the detector.")
     if len(frame) and int(frame.max()) >= 1 << 31:
         raise ValueError("isolated() takes datasets of up to 2147483648 frames; this one has more: choose some first.")
     code = (frame.astype(np.int64) << 32) | (y.astype(np.int64) << 16) | x.astype(np.int64)

@@ -12,6 +12,7 @@ import xarray as xr
 from analysis import peak_kernel as kernel
 from analysis.peak_kernel import PARAMETERS
 from analysis.peak_top import rough_top
+from analysis.units import warn_of_calibrated
 from analysis.xray_lines import KLines, k_lines
 
 Shape = Literal["gaussian", "step", "step_tail"]
@@ -157,8 +158,11 @@ def fit_line(
 
     Raises:
         ValueError: No peak there, or arguments that make no sense.
+        UnitsWarning: (as a warning) with lines, a spectrum in keV: its gain is in keV/keV.
     """
     model = PeakModel.of(lines, shape, ratio, background)
+    if model.lines is not None:
+        warn_of_calibrated(_units(spectrum))
     edges, counts = _bins(spectrum)
     if limits is not None:
         edges, counts = _within(edges, counts, limits)
@@ -215,10 +219,10 @@ def _as_dataset(
         variables[f"{name}_error"] = ((), np.sqrt(covariance[place, place]), error)
     chosen = covariance[np.ix_(model.places, model.places)]
     variables["covariance"] = (("parameter", "parameter_2"), chosen, {"long_name": "covariance of the parameters"})
-    variables["deviance"] = ((), goodness[0], {"long_name": "Poisson deviance", "units": "1"})
-    variables["chi2"] = ((), goodness[1], {"long_name": "Pearson's chi²", "units": "1"})
+    variables["deviance"] = ((), goodness[0], {"long_name": "Poisson deviance"})
+    variables["chi2"] = ((), goodness[1], {"long_name": "Pearson's chi²"})
     ndf = len(counts) - len(model.free)
-    variables["ndf"] = ((), ndf, {"long_name": "degrees of freedom", "units": "1"})
+    variables["ndf"] = ((), ndf, {"long_name": "degrees of freedom"})
     expected, _ = kernel.expected_counts(edges, parameters, model.second)
     fitted = {"long_name": spectrum.attrs.get("long_name", "clusters a bin"), "units": "count"}
     variables["fitted"] = (("energy",), expected, fitted)
@@ -255,8 +259,9 @@ def with_gain(fit: xr.Dataset, lines: KLines) -> xr.Dataset:
 
 def parameter_attrs(name: str, units: str) -> dict[str, str]:
     """Meaning and units of a parameter, where energies are in `units`."""
-    of = {"counts": "count", "background": f"count/{units}", "step": "1", "tail": "1", "ratio": "1"}
-    return {"long_name": _MEANINGS[name], "units": of.get(name, units)}
+    of = {"counts": "count", "background": f"count/{units}", "step": "", "tail": "", "ratio": ""}
+    unit = of.get(name, units)
+    return {"long_name": _MEANINGS[name]} | ({"units": unit} if unit else {})
 
 
 def _units(spectrum: xr.DataArray) -> str:

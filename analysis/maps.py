@@ -8,6 +8,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis.adding_up import add_up
+from analysis.arguments import whole
 from analysis.axes import frame_groups, frame_of, pixel_axes
 from analysis.columns import require_on
 from analysis.compiled import Kernel
@@ -37,6 +38,7 @@ def rate(ds: xr.Dataset, frames: int = 1, keep: xr.DataArray | None = None) -> x
     Raises:
         ValueError: `frames` below 1, or clusters of frames that the dataset no longer has.
     """
+    frames = whole("frames", frames, 1)
     starts, middle = frame_groups(ds, frames)
     n_frames = ds.sizes["frame"]
     counts = clusters_per_frame(ds, keep)

@@ -9,7 +9,7 @@ import xarray as xr
 
 from analysis import windows
 from analysis.adding_up import add_up
-from analysis.columns import WINDOW, per_cluster
+from analysis.columns import WINDOW, per_cluster, require_on
 
 Floats = npt.NDArray[np.float64]
 
@@ -22,14 +22,13 @@ def corner(ds: xr.Dataset) -> xr.DataArray:
         long_name="corner of the largest 2×2",
         flag_values=list(range(4)),
         flag_meanings=" ".join(windows.CORNERS),
-        units="1",
     )
 
 
 def pixels_above(ds: xr.Dataset, k: float, noise: Floats) -> xr.DataArray:
     """How many pixels of each window lie above k times their own noise, uint8 (cluster)."""
     found: xr.DataArray = per_cluster(partial(_above, k * noise), [ds["signal"], ds["y"], ds["x"]], (np.uint8,))
-    return found.rename("pixels_above").assign_attrs(long_name=f"pixels above {k:g} times the noise", units="1")
+    return found.rename("pixels_above").assign_attrs(long_name=f"pixels above {k:g} times the noise")
 
 
 def multiplicity(ds: xr.Dataset, k: float, noise: Floats, keep: xr.DataArray | None) -> xr.DataArray:
@@ -51,6 +50,7 @@ def _above(
 ) -> npt.NDArray[np.uint8]:
     if threshold.ndim == 0:
         return np.asarray((signal > threshold).sum(axis=(1, 2)), np.uint8)
+    require_on(threshold.shape, y, x)
     return windows.above(signal, y, x, threshold)
 
 

@@ -8,9 +8,14 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis import filters, isolation, maps
+from analysis.arguments import detector_shape, require_shape_of, whole
+from analysis.columns import is_lazy
 from analysis.energies import Energies, Kind
 from analysis.filters import Range
 from analysis.gain import EnergyScale, Map
+from analysis.given_clusters import described, in_our_form, require_usable
+from analysis.pixel_noise import noise_of
+from analysis.units import warn_of_other_unit
 
 
 class Selection:
@@ -21,16 +26,20 @@ class Selection:
     """
 
     def __init__(self, ds: xr.Dataset) -> None:
-        self._ds = ds
+        self._ds = in_our_form(ds)
         self._keep: xr.DataArray | None = None
         self._scale: EnergyScale | None = None
         self._said: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """What there is, and what was asked of it; nothing is computed."""
+        return described(self._ds, in_kev=self._scale is not None, said=self._said)
 
     def roi(self, y: Range | None = None, x: Range | None = None) -> Self:
         """Keep clusters whose centre lies in rows `y` and columns `x`: (first, end), the end not included, or slices.
 
         Raises:
-            ValueError: A range that is none, or no `y`, `x`.
+            ValueError: A range that is none, or none of the detector's, or no `y`, `x`.
         """
         kept = filters.in_roi(self._with("y", "x"), y, x)
         return self._and(kept, f"roi(y={y}, x={x})")
@@ -60,6 +69,8 @@ class Selection:
         Raises:
             ValueError: No noise known, or windows below 3×3.
         """
+        if not 0 <= n < np.inf:
+            raise ValueError(f"n is {n}; it must be a number of noise widths, 0 or more.")
         return self._and(
             filters.above_noise(self._with("signal", "y", "x"), n, self.noise_map(noise)), f"noise_cuts({n:g})"
         )
@@ -81,8 +92,8 @@ class Selection:
             ValueError: A negative radius, no `frame_index`, `y`, `x`; when it is computed, lazy clusters that are not
                 in the order of their frames.
         """
-        ds = self._with("frame_index", "y", "x")
-        alone = isolation.isolated(ds, radius, self._keep, self._most_in_a_frame() if ds.chunks else 0)
+        ds, radius = self._with("frame_index", "y", "x"), whole("radius", radius, 0)
+        alone = isolation.isolated(ds, radius, self._keep, self._most_in_a_frame() if is_lazy(ds) else 0)
         return self._and(alone, f"isolated({radius})", replace=True)
 
     def energy_window(self, low: float, high: float, energy: Kind = "sum", n: int | None = None) -> Self:
@@ -90,15 +101,19 @@ class Selection:
 
         Raises:
             ValueError: Limits in the wrong order, or a kind of energy that there is not.
+            UnitsWarning: (as a warning) limits that look as if they were in the other unit.
         """
         if not low < high:
             raise ValueError(f"The energy window is {low:g} to {high:g}; the lower limit comes first.")
         energies = self._energies(energy, n)
         found, unit = energies.values(), energies.unit
+        warn_of_other_unit(f"energy_window({low:g}, {high:g})", low, high, found)
         return self._and((found >= low) & (found < high), f"energy_window({low:g}, {high:g} {unit}, {energy})")
 
-    def frame_range(self, start: int, stop: int) -> Self:
+    def frame_range(self, start: int | None, stop: int | None) -> Self:
         """Keep start ≤ frame < stop, counted from the archive's first frame, like the coordinate `frame` of `rate`.
+
+        None is the dataset's first frame, or its end.
 
         What is dropped is not even read, and `rate` and `spectrum(frames=…)` go over these frames alone.
 
@@ -107,6 +122,8 @@ class Selection:
         """
         ds = self._with("frame_index", dims=("cluster", "frame"))
         first, n_frames = int(ds.attrs.get("first_frame", 0)), ds.sizes["frame"]
+        start = first if start is None else whole("start", start, 0)
+        stop = first + n_frames if stop is None else whole("stop", stop, 0)
         low, high = max(start - first, 0), min(stop - first, n_frames)
         if low >= high:
             raise ValueError(
@@ -147,12 +164,17 @@ class Selection:
             noise: ADU, (y, x) or one number; left out, that of the dataset's own pedestal.
 
         Raises:
-            ValueError: No noise known, or windows below 3×3.
+            ValueError: No noise known, windows below 3×3, or an energy that is not above 0.
+            UnitsWarning: (as a warning) an energy that looks as if it were in the other unit.
         """
+        if not photon_energy > 0:
+            raise ValueError(f"photon_energy is {photon_energy}; it must be above 0.")
         ds = self._with("signal", "y", "x")
         kept = filters.of_one_photon(ds, outside, n, self.noise_map(noise))
         energies = self._energies("sum", None)
-        kept = kept & (energies.values() <= 1.5 * photon_energy)
+        values = energies.values()
+        warn_of_other_unit(f"no_pile_up({photon_energy:g})", 0.5 * photon_energy, 1.5 * photon_energy, values)
+        kept = kept & (values <= 1.5 * photon_energy)
         return self._and(kept, f"no_pile_up({photon_energy:g} {energies.unit}, {outside:g}, {n:g})")
 
     def where(self, condition: xr.DataArray) -> Self:
@@ -167,6 +189,8 @@ class Selection:
             raise ValueError(
                 f"The condition is {given.dtype} of shape {given.shape}; it must be bool, one for each of {n} clusters."
             )
+        if given.dims[0] != "cluster" and given.dims[0] in self._ds.sizes:
+            raise ValueError(f"The condition is along {given.dims[0]}; it must be along cluster.")
         return self._and(xr.DataArray(given.data, dims="cluster"), "where(…)")
 
     def calibrated(self, gain: Map, offset: Map = 0.0) -> Self:
@@ -179,11 +203,9 @@ class Selection:
         Raises:
             ValueError: A gain that is not positive, or no map (y, x), or one of another shape than the detector's.
         """
-        scale, frames = EnergyScale.of(gain, offset), self._ds.attrs.get("frame_shape")
-        if scale.shape is not None and frames is not None and scale.shape != tuple(int(side) for side in frames):
-            raise ValueError(
-                f"The map of the gain has the shape {scale.shape}, and the detector {tuple(int(s) for s in frames)}."
-            )
+        scale = EnergyScale.of(gain, offset)
+        if scale.shape is not None:
+            require_shape_of(self._ds, "The map of the gain", scale.shape)
         other = self._like(self._ds, "")
         other._keep, other._scale = self._keep, scale
         return other
@@ -225,12 +247,12 @@ class Selection:
         """Rows and columns of the detector: `shape` if given, or the attribute `frame_shape`.
 
         Raises:
-            ValueError: Neither.
+            ValueError: Neither, or no two sides.
         """
         found = shape if shape is not None else self._ds.attrs.get("frame_shape")
         if found is None:
             raise ValueError("The dataset has no attribute frame_shape; give the detector's shape=(rows, columns).")
-        return int(found[0]), int(found[1])
+        return detector_shape(found)
 
     def noise_map(self, noise: Map | None = None) -> npt.NDArray[np.float64]:
         """The noise of each pixel, ADU, (y, x): `noise` if given, or that of the pedestal stored with the dataset.
@@ -238,18 +260,7 @@ class Selection:
         Raises:
             ValueError: Neither, or no map (y, x).
         """
-        if noise is None:
-            try:
-                noise = xr.open_zarr(self._ds.encoding["source"], group="pedestal")["noise"]
-            except (KeyError, OSError, ValueError):
-                raise ValueError(
-                    "The dataset does not say where its pedestal is stored; "
-                    "give noise=xr.open_zarr(path, group='pedestal').noise, or one number in ADU."
-                ) from None
-        found = np.asarray(noise, np.float64)
-        if found.ndim not in (0, 2):
-            raise ValueError(f"noise has the shape {found.shape}; it must be a number or a map (y, x), ADU.")
-        return np.ascontiguousarray(found) if found.ndim else found
+        return noise_of(self._ds, noise)
 
     def _energies(self, kind: Kind, n: int | None) -> Energies:
         with_maps = self._scale is not None and self._scale.shape is not None
@@ -257,8 +268,8 @@ class Selection:
 
     def _most_in_a_frame(self) -> int:
         ds = self._ds
-        if "n_clusters" in ds and ds.sizes.get("frame"):  # Of more clusters than there are, after a selection: enough.
-            return int(ds["n_clusters"].max())
+        if ds.sizes.get("frame"):
+            return int((ds["n_clusters"] if maps.counts_hold(ds) else maps.clusters_per_frame(ds)).max())
         return int(np.unique(ds["frame_index"].to_numpy(), return_counts=True)[1].max(initial=0))
 
     def _and(self, keep: xr.DataArray | None, said: str, replace: bool = False) -> Self:
@@ -288,4 +299,5 @@ class Selection:
                 f"This dataset lacks {', '.join(lacking)}; "
                 "give photon clusters as cluster_store.open_clusters opens them."
             )
+        require_usable(self._ds, names)
         return self._ds

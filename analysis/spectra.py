@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis.adding_up import add_up, add_up_in_place
+from analysis.arguments import pixel_map, require_shape_of, whole
 from analysis.axes import frame_groups, frame_of, pixel_axes
 from analysis.binning import Binning
 from analysis.columns import per_cluster, require_on
@@ -72,18 +73,19 @@ def by_regions(ds: xr.Dataset, regions: npt.ArrayLike | xr.DataArray) -> Groups:
     Raises:
         ValueError: No such map, one without regions, or clusters beyond it.
     """
-    labels = np.asarray(regions)
+    labels = pixel_map(regions)
     if labels.ndim != 2 or labels.dtype.kind not in "iub":
         raise ValueError(
             f"regions is {labels.dtype} of shape {labels.shape}; it must be whole numbers (y, x), 0 for no region."
         )
+    require_shape_of(ds, "regions", labels.shape)
     found, places = np.unique(labels.astype(np.int64), return_inverse=True)
     kept = found != 0
     if not kept.any():
         raise ValueError("The map of regions has none: every pixel is 0.")
     number = np.where(kept, np.cumsum(kept) - 1, -1)
     lookup = number[places.reshape(labels.shape)].astype(np.int64)
-    coord = xr.Variable("region", found[kept], {"long_name": "region", "units": "1"})
+    coord = xr.Variable("region", found[kept], {"long_name": "region"})
     return Groups(_looked_up(ds, lookup), ("region",), (int(kept.sum()),), {"region": coord})
 
 
@@ -99,6 +101,7 @@ def by_frames(ds: xr.Dataset, frames: int) -> Groups:
     Raises:
         ValueError: `frames` below 1.
     """
+    frames = whole("frames", frames, 1)
     starts, middle = frame_groups(ds, frames)
     return Groups(frame_of(ds) // frames, ("frame",), (len(starts),), {"frame": middle})
 

@@ -27,6 +27,7 @@ def sums(signal: Windows) -> Floats:
 
 def centres(signal: Windows) -> Floats:
     """The central pixel."""
+    require_centre("the central pixel", signal.shape[1:])
     rows, columns = signal.shape[1:]
     return signal[:, rows // 2, columns // 2].astype(np.float64)
 
@@ -91,10 +92,21 @@ def require_3x3(what: str, window: tuple[int, ...]) -> None:
     """Refuse windows that have no neighbours on both sides of the centre.
 
     Raises:
-        ValueError: Fewer than three rows or columns.
+        ValueError: Fewer than three rows or columns, or an even number of them.
     """
     if min(window) < 3:
         raise ValueError(f"The windows are {window[0]}×{window[1]} pixels; {what} needs at least 3×3.")
+    require_centre(what, window)
+
+
+def require_centre(what: str, window: tuple[int, ...]) -> None:
+    """Refuse windows without a central pixel.
+
+    Raises:
+        ValueError: An even number of rows or columns.
+    """
+    if any(side % 2 == 0 for side in window):
+        raise ValueError(f"The windows are {window[0]}×{window[1]} pixels; {what} needs odd numbers of both.")
 
 
 def _zero(signal: Windows) -> Any:
@@ -153,6 +165,12 @@ def _largest_2x2(signal: Any, zero: Any, out: Any, corner: Any) -> Any:
 @Kernel
 def _brightest(flat: Any, zero: Any, n: Any, top: Any, out: Any) -> Any:
     for i in range(len(flat)):
+        known = True
+        for j in range(flat.shape[1]):
+            known = known and flat[i, j] == flat[i, j]
+        if not known:  # NaN is neither bright nor dark.
+            out[i] = np.nan
+            continue
         for j in range(n):  # The first n, sorted, the smallest first.
             k = j
             while k > 0 and top[k - 1] > flat[i, j]:

@@ -76,7 +76,7 @@ def test_the_histogram_of_eta_counts_every_cluster_once(make_clouds, rows):
     np.testing.assert_array_equal(left, np.histogram2d(*(v[ds.x < 6] for v in inside), bins=(edges, edges))[0])
     for axis in (found, found.eta_x, found.eta_y):
         assert axis.attrs["long_name"]
-        assert axis.attrs["units"]
+    assert (found.attrs["units"], found.eta_x.attrs.get("units")) == ("count", None)
 
 
 def test_no_clusters_have_no_etas(make_photons):
@@ -92,8 +92,8 @@ def test_no_clusters_have_no_etas(make_photons):
     ("ask", "message"),
     [
         (lambda p: p.eta("4x4"), "must be one of 2x2, full_2x2, 3x3, cross_3x3"),
-        (lambda p: p.eta_histogram(bins=0), "give one or more"),
-        (lambda p: p.eta_histogram(range=(1, 0)), "low before high"),
+        (lambda p: p.eta_histogram(bins=0), "bins is 0; it must be at least 1"),
+        (lambda p: p.eta_histogram(range=(1, 0)), "the lower one first"),
         (lambda p: p.eta_histogram(energy_bins=[5]), "two edges in ascending order"),
         (lambda p: p.interpolation(method="guess"), "must be one of marginal, rosenblatt"),
         (lambda p: p.interpolation(energy_bins=[0, 1, 2000]), "0 to 1 ADU; choose other energy_bins"),

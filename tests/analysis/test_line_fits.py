@@ -4,6 +4,7 @@ import xarray as xr
 from scipy.optimize import curve_fit
 from scipy.special import ndtr
 
+import analysis
 from analysis import KLines, fit_line, k_lines
 from analysis.peaks import fit_peak_on_shelf
 
@@ -146,9 +147,14 @@ def test_known_lines_give_gain_and_resolution():
 def test_energies_in_kev_give_results_in_kev():
     spectrum = as_spectrum(draw(np.random.default_rng(1), 9000, ratio=0.147))
     in_kev = spectrum.assign_coords(energy=("energy", spectrum.energy.values / 100, {"units": "keV"}))
-    fit, same = fit_line(spectrum, "Cu"), fit_line(in_kev, "Cu")
+    with pytest.warns(analysis.UnitsWarning, match="in keV already, so the gain fitted is in keV/keV"):
+        same = fit_line(in_kev, "Cu")
+    fit = fit_line(spectrum, "Cu")
     assert float(same.position) == pytest.approx(float(fit.position) / 100, rel=1e-6)
     assert (same.position.attrs["units"], same.gain.attrs["units"]) == ("keV", "keV/keV")
+    for wrong in (lambda: analysis.noise(xr.DataArray(18.0), same.gain), lambda: analysis.calibrate([fit, same])):
+        with pytest.raises(ValueError, match="keV"):
+            wrong()
 
 
 @pytest.mark.parametrize(
