@@ -62,8 +62,8 @@ class ThroughputSummary:
 
     @property
     def frames_a_second(self) -> float:
-        """Frames a second of the whole run; NaN for a run that took no time."""
-        return self.frames / self.seconds if self.seconds > 0 else math.nan
+        """Frames a second of the whole run, those of skipped batches not counted; NaN for a run that took no time."""
+        return self.account.frames_a_second
 
     @property
     def clusters_a_frame(self) -> float:

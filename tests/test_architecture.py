@@ -44,7 +44,7 @@ MAY_IMPORT = {
         "object_stores",
         "benchmarks",
     }
-    | {"click", "dask", "distributed", "matplotlib", "pptx", "psutil", "rich", "yaml"},
+    | {"click", "dask", "distributed", "matplotlib", "PIL", "pptx", "psutil", "rich", "yaml"},
 }
 
 

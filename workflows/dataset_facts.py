@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,8 +22,10 @@ from cluster_store import (
     read_layout,
     read_table,
 )
+from workflows import run_figures
 from workflows.checksums import checksum_facts
 from workflows.facts import Fact, Page, Section, human_bytes, missing_fact, opening_line, sizes, times
+from workflows.run_figures import kept_account
 
 PARAMETERS = (
     "n_sigma",
@@ -75,17 +78,18 @@ _RANGES_SHOWN = 10
 def dataset_page(path: str) -> Page:
     """The page of a dataset, complete or not."""
     attrs, layout = read_attributes(path), read_layout(path)
+    account = kept_account(attrs)
     complete = dataset_status(path) == "complete"
     contents = _clusters(open_dataset(path)) if complete else [Fact("clusters", None, "not known before the end")]
     sections = [
         Section("clusters", [*_frames(attrs, layout), *contents]),
         Section("parameters", [_window(layout), *(Fact(name, attrs[name]) for name in PARAMETERS if name in attrs)]),
         Section("origin", [Fact(name, attrs[name]) for name in ORIGIN if name in attrs]),
-        *_throughput(attrs),
+        *_throughput(account, layout.n_frames),
         *_runs(attrs),
         *(_table(path, "pedestal", "pedestal against the frames", _movement) if complete else ()),
         *(_table(path, "products", "products", _products) if complete else ()),
-        *(_table(path, "batches", "batches", _batches) if complete else ()),
+        *(_table(path, "batches", "batches", partial(_batches, has_account=bool(account))) if complete else ()),
         Section("storage", _storage(path, layout)),
     ]
     known = {*PARAMETERS, *ORIGIN, *SHOWN_ELSEWHERE, "Conventions"}
@@ -107,16 +111,36 @@ def _runs(attrs: dict[str, Any]) -> list[Section]:
     return [Section("runs", facts)] if len(facts) > 1 else []
 
 
-def _throughput(attrs: dict[str, Any]) -> list[Section]:
-    """How fast the run was, and what held it back, as far as it can be read."""
-    try:
-        kept = json.loads(attrs["throughput"])
-        numbers = ("frames_a_second", "bound_frames_a_second", "share_of_bound")
-        facts = [Fact(name, float(f"{kept[name]:.3g}")) for name in numbers if kept[name] is not None]
-        facts.insert(0, Fact("binds", kept["advice"]))
-    except (KeyError, TypeError, ValueError):
+def _throughput(account: dict[str, Any], n_frames: int) -> list[Section]:
+    """How fast the run was, and what held it back: what it said itself at its end."""
+    if not account:
         return []
-    return [Section("throughput", facts)]
+    facts = [
+        Fact("binds", account["advice"]),
+        Fact("frames_a_second", account["frames_a_second"], run_figures.rate(account["frames_a_second"])),
+        Fact("seconds", account["seconds"], f"{account['seconds']:.2f} {run_figures.pace(account)}"),
+        Fact("workers", account["workers"]),
+        Fact("bound_frames_a_second", account["bound_frames_a_second"], run_figures.bound(account)),
+        Fact("share_of_bound", account["share_of_bound"], run_figures.number(account["share_of_bound"], ".0%")),
+        Fact("time", account["worker_seconds"], run_figures.time_shares(account)),
+        Fact("page_faults", account["minor_faults"], run_figures.page_faults(account)),
+    ]
+    if account["frames"] != n_frames:
+        facts.insert(1, Fact("frames_of_it", account["frames"], f"{account['frames']:,} of {n_frames:,} were its own"))
+    rows = {row[0].strip("· ◀"): row for row in run_figures.stage_rows(account)}
+    values = account["stages"] | {"idle": account["idle_seconds"]}
+    stages = [Fact(name, values[name], _stage(row)) for name, row in rows.items()]
+    return [Section("throughput", facts), Section("stages", stages)]
+
+
+def _stage(row: tuple[str, ...]) -> str:
+    """A row of the run's table of stages, in a line."""
+    _, seconds, micros, reached, ceiling, share, limit = row
+    parts = [f"{seconds} worker seconds", f"{micros} µs a frame"]
+    if reached:
+        of = f" of {ceiling}" * (ceiling != "–")
+        parts += [f"{reached}{of} GB/s a worker", *([share] if share != "–" else []), limit]
+    return ", ".join(parts)
 
 
 def _frames(attrs: dict[str, Any], layout: DatasetLayout) -> list[Fact]:
@@ -207,13 +231,12 @@ def _products(table: xr.Dataset) -> list[Fact]:
     return facts
 
 
-def _batches(table: xr.Dataset) -> list[Fact]:
+def _batches(table: xr.Dataset, has_account: bool) -> list[Fact]:
+    """Sums over the batches; of times only where no account says how they belong together."""
     facts = [Fact("batches", table.sizes.get("batch", 0), f"{table.sizes.get('batch', 0):,}")]
-    if isinstance(table.attrs.get("worker_names"), list):
-        facts.append(Fact("workers", len(table.attrs["worker_names"])))
     for name, variable in table.data_vars.items():
         match variable.attrs.get("units"):
-            case "s":
+            case "s" if not has_account:
                 seconds = float(variable.sum())
                 facts.append(Fact(str(name), seconds, f"{seconds:,.2f} s over all batches"))
             case "byte":

@@ -1,7 +1,8 @@
-"""Pictures of a cluster dataset: where the photons hit, which energies they had, and when they came."""
+"""Pictures of a cluster dataset: where the photons hit, which energies they had, how they split, and when they came."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import analysis
 from analysis.peaks import fit_peak_on_shelf
 from cluster_store import read_table
 from workflows.pedestal_pictures import pedestal_over_run
-from workflows.pictures import new_figure, picture_path, pixel_map, save, whole_ticks
+from workflows.pictures import colour_bar, new_figure, picture_path, pixel_map, save, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,13 +21,29 @@ if TYPE_CHECKING:
 
 POINTS_OF_RATE = 300
 POINTS_OF_SPECTRUM = 300
+FEWEST_FOR_ETA = 1000
 _FIT = "#cb181d"
 
 
-def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dataset | None = None) -> list[str]:
-    """Draw the hit map, the spectrum and the rate into `folder`, under the dataset's name, and return their paths.
+@dataclass(frozen=True)
+class Counted:
+    """What a dataset's clusters add up to, or what was counted in place of their list; None of what is not there.
 
-    Without a list of clusters the first two are those of `products` that were counted; eta is drawn where it was.
+    Args:
+        hits: Clusters of each pixel (y, x).
+        spectrum: Clusters of each energy (energy), ADU.
+        eta: Clusters of each eta (eta_y, eta_x).
+    """
+
+    hits: xr.DataArray | None
+    spectrum: xr.DataArray | None
+    eta: xr.DataArray | None
+
+
+def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dataset | None = None) -> list[str]:
+    """Draw hit map, spectrum, eta and rate into `folder`, under the dataset's name, and return their paths.
+
+    Without a list of clusters the first three are those of `products` that were counted.
     """
     rows, columns = clusters.attrs["cluster_size"]
     # The name alone: a picture goes further than the folders it was made in.
@@ -34,11 +51,11 @@ def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dat
     if isinstance(clusters.attrs.get("n_sigma"), int | float):
         origin += f", threshold {clusters.attrs['n_sigma']:g}σ"
     n = n_clusters(clusters)
-    hits, spectrum = counted(clusters, products)
+    counted = count(clusters, products)
     figures = {
-        "hit_map": None if hits is None else hit_map_figure(hits, n, clusters.sizes["frame"]),
-        "spectrum": None if spectrum is None else _spectrum(spectrum, n, (rows, columns)),
-        "eta": None if products is None or "eta" not in products else _eta(products["eta"]),
+        "hit_map": None if counted.hits is None else hit_map_figure(counted.hits, n, clusters.sizes["frame"]),
+        "spectrum": None if counted.spectrum is None else _spectrum(counted.spectrum, n, (rows, columns)),
+        "eta": None if counted.eta is None else eta_figure(counted.eta),
         "rate": _rate(clusters),
         "pedestal": _pedestal(path, (rows, columns)),
     }
@@ -47,20 +64,25 @@ def draw_dataset(clusters: xr.Dataset, path: str, folder: Path, products: xr.Dat
     ]
 
 
-def counted(clusters: xr.Dataset, products: xr.Dataset | None) -> tuple[xr.DataArray | None, xr.DataArray | None]:
-    """Hit map (y, x) and spectrum (energy) of a dataset, of its clusters or as they were counted; None if neither."""
-    if "cluster" in clusters.sizes:
-        bins = min(500, 8 + int(8 * n_clusters(clusters) ** (1 / 3)))  # few clusters: few bins
-        return clusters.photons.hit_map(), clusters.photons.spectrum(bins=bins)
+def count(clusters: xr.Dataset, products: xr.Dataset | None) -> Counted:
+    """Add up the clusters of a dataset; few of them in few bins."""
     table = xr.Dataset() if products is None else products
-    return table.get("hit_map"), _coarser(table.get("spectrum"))
+    if "cluster" not in clusters.sizes:
+        return Counted(table.get("hit_map"), _coarser(table.get("spectrum")), table.get("eta"))
+    n = n_clusters(clusters)
+    spectrum = clusters.photons.spectrum(bins=min(500, 8 + int(8 * n ** (1 / 3))))
+    eta = table.get("eta")
+    if eta is None and n >= FEWEST_FOR_ETA and min(clusters.attrs["cluster_size"]) >= 3:
+        # By sixes: 0 and 1 are edges of bins.
+        eta = clusters.photons.eta_histogram(bins=6 * min(25, max(2, int((n / 360) ** 0.5))))
+    return Counted(clusters.photons.hit_map(), spectrum, eta)
 
 
 def _pedestal(path: str, window: tuple[int, int]) -> Figure | None:
     table, batches = (read_table(path, name) for name in ("pedestal", "batches"))
-    if table is None or batches is None or "first_frame" not in batches:
+    if table is None or batches is None or not {"first_frame", "n_frames"} <= set(batches.data_vars):
         return None
-    return pedestal_over_run(table, batches["first_frame"].to_numpy(), window)
+    return pedestal_over_run(table, batches, window)
 
 
 def n_clusters(clusters: xr.Dataset) -> int:
@@ -84,13 +106,15 @@ def _coarser(spectrum: xr.DataArray | None) -> xr.DataArray | None:
     )
 
 
-def hit_map_figure(hits: xr.DataArray, n: int, frames: int) -> Figure:
-    """Clusters in each pixel (y, x), of so many clusters in so many frames."""
+def hit_map_figure(hits: xr.DataArray, n: int, frames: int, width: float | None = None) -> Figure:
+    """Clusters in each pixel (y, x), of so many clusters in so many frames; `width` as :func:`pixel_map` has it."""
+    title = f"Hit map: {n:,} cluster{'s' * (n != 1)} in {frames:,} frame{'s' * (frames != 1)}"
     return pixel_map(
         hits.to_numpy().astype(np.float64),
-        f"Hit map: {n:,} cluster{'s' * (n != 1)} in {frames:,} frame{'s' * (frames != 1)}",
+        title if width is None else "",
         "clusters a pixel, by central pixel",
         (1, 99),
+        width=width,
     )
 
 
@@ -101,7 +125,6 @@ def _spectrum(spectrum: xr.DataArray, n: int, window: tuple[int, int]) -> Figure
     edges = np.append(spectrum.energy - half, spectrum.energy[-1] + half)
     axes.stairs(spectrum, edges, fill=True, color="#c6dbef", edgecolor="#2171b5", linewidth=0.7)
     axes.set_title(f"Spectrum of {n:,} cluster{'s' * (n != 1)}, sum of {rows}×{columns} pixels")
-    axes.set_xlabel("cluster energy [ADU]")
     axes.set_ylabel(spectrum.attrs["long_name"])
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, max(1.0, 1.18 * float(spectrum.max())))
@@ -110,15 +133,15 @@ def _spectrum(spectrum: xr.DataArray, n: int, window: tuple[int, int]) -> Figure
     if n == 0:
         _say(axes, "no clusters")
     mark_peak(axes, spectrum)
-    note_above(axes, spectrum)
+    label_energies(axes, spectrum)
     return figure
 
 
-def note_above(axes: Axes, spectrum: xr.DataArray) -> None:
-    """Say how many clusters lie above the range that is shown, if any do."""
-    if above := spectrum.attrs["above"]:
-        note = f"{above:,} cluster{'s' * (above != 1)} above the range"
-        axes.text(0.99, 0.98, note, ha="right", va="top", transform=axes.transAxes, fontsize=7, color="0.35")
+def label_energies(axes: Axes, spectrum: xr.DataArray, *, narrow: bool = False) -> None:
+    """Label the axis of energies, and say how many clusters lie above the range that is shown, if any do."""
+    above = spectrum.attrs["above"]
+    note = f"{above:,} cluster{'s' * (above != 1)} above the range" if above else ""
+    axes.set_xlabel(("\n" if narrow else ";  ").join(["cluster energy [ADU]", *([note] if note else [])]))
 
 
 def mark_peak(axes: Axes, spectrum: xr.DataArray) -> None:
@@ -148,7 +171,7 @@ def _label_peak(axes: Axes, position: float, position_error: float, sigma: float
     axes.axvline(position, color=_FIT, linewidth=0.8, linestyle="--")
     # On the side with more room: a peak far left has none on its left.
     low, high = axes.get_xlim()
-    left = position - low > 0.4 * (high - low)
+    left = position - low > 0.5 * (high - low)
     axes.annotate(
         f"peak at {_with_error(position, position_error)} ADU\nσ = {_with_error(sigma, sigma_error)} ADU",
         (position, axes.get_ylim()[1]),
@@ -165,17 +188,22 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.1f} ± {error:.1f}" if np.isfinite(error) and error >= 0.05 else f"{value:.1f}"
 
 
-def _eta(eta: xr.DataArray) -> Figure:
-    """Clusters a bin of eta (eta_y, eta_x)."""
-    figure, axes = new_figure(6.0, 5.2)
+def eta_figure(eta: xr.DataArray, width: float | None = None) -> Figure:
+    """Clusters in each bin of eta (eta_y, eta_x); `width` as :func:`pixel_map` has it."""
+    from matplotlib.ticker import MultipleLocator
+
+    narrow = width is not None
+    figure, axes = new_figure(*((6.0, 5.2) if width is None else (width, width + 0.45)))
     low, high = eta.attrs["eta_range"]
     image = axes.imshow(eta, origin="lower", extent=(low, high, low, high), cmap="viridis", interpolation="nearest")
-    n = int(eta.sum())
-    axes.set_title(f"Eta of {n:,} cluster{'s' * (n != 1)}")
-    axes.set_xlabel("eta along columns: the right pixel's share of the charge")
-    axes.set_ylabel("eta along rows: the share of the pixel in the higher row")
-    bar = figure.colorbar(image, ax=axes, label="clusters a bin")
-    whole_ticks(bar.ax.yaxis)
+    if not narrow:
+        n = int(eta.sum())
+        axes.set_title(f"Eta of {n:,} cluster{'s' * (n != 1)}")
+    axes.set_xlabel("eta along columns: the right\npixel's share of the charge")
+    axes.set_ylabel("eta along rows: the share\nof the pixel in the higher row")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MultipleLocator(0.5))
+    whole_ticks(colour_bar(figure, axes, image, "clusters a bin", narrow=narrow))
     return figure
 
 

@@ -92,7 +92,7 @@ def command(
     """Say what is in PATH, a frame archive or a cluster dataset.
 
     With --png: the mean and the noise of an archive's dark frames, or without darks of its first frames; of a dataset
-    the hit map, the spectrum with its highest peak, and the clusters a frame over the run.
+    the hit map, the spectrum with its highest peak, eta, and the clusters a frame and the pedestal over the run.
 
     With --noise: how the noise of an archive's darks is spread over the pixels, how its tails compare with the
     Gaussian's, what false clusters to expect of it, and pictures of all that.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 _DPI = 150
 # From this ratio of its sides on a detector is a strip, whose pixels cannot be shown square.
@@ -68,19 +69,27 @@ def save(figure: Figure, path: Path, origin: str) -> str:
     return str(path)
 
 
-def pixel_map(values: npt.NDArray[Any], title: str, quantity: str, percentiles: tuple[float, float]) -> Figure:
+def pixel_map(
+    values: npt.NDArray[Any],
+    title: str,
+    quantity: str,
+    percentiles: tuple[float, float],
+    *,
+    width: float | None = None,
+) -> Figure:
     """A map (y, x) over the detector: row 0 at the top, square pixels (but for strips), colours between percentiles.
 
     Args:
         values: (y, x); NaN is drawn grey.
-        title: Of the picture.
+        title: Of the picture; without a text it has none.
         quantity: What the colours mean, with its unit.
         percentiles: The ends of the colours: a hot pixel must not make everything else one shade.
+        width: Of the picture in inches, whose colours are then explained below it; None: what suits the map.
     """
     from matplotlib import colormaps
 
     rows, columns = values.shape
-    figure, axes = new_figure(*_map_size(rows, columns))
+    figure, axes = new_figure(*(_map_size(rows, columns) if width is None else _narrow_size(width, rows / columns)))
     finite = values[np.isfinite(values)]
     low, high = (float(v) for v in np.percentile(finite, percentiles)) if finite.size else (0.0, 1.0)
     if high <= low:
@@ -94,13 +103,35 @@ def pixel_map(values: npt.NDArray[Any], title: str, quantity: str, percentiles: 
     axes.set_xlabel("column x [pixel]")
     axes.set_ylabel("row y [pixel], row 0 at the top")
     below, above = bool(finite.size and finite.min() < low), bool(finite.size and finite.max() > high)
-    extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[below, above]
-    bar = figure.colorbar(image, ax=axes, extend=extend, shrink=0.9)
-    bar.set_label(f"{quantity}\n(colours span the percentiles {percentiles[0]:g} to {percentiles[1]:g})")
+    ends: dict[tuple[bool, bool], Literal["neither", "min", "max", "both"]] = {
+        (False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both",
+    }  # fmt: skip
+    said = f"{quantity}\n(colours span the percentiles {percentiles[0]:g} to {percentiles[1]:g})"
+    colour_bar(figure, axes, image, said, narrow=width is not None, extend=ends[below, above])
     return figure
+
+
+def colour_bar(
+    figure: Figure,
+    axes: Axes,
+    image: AxesImage,
+    label: str,
+    *,
+    narrow: bool,
+    extend: Literal["neither", "min", "max", "both"] = "neither",
+) -> Axis:
+    """What the colours of a map mean: at its right, or below it where there is no room; returns their axis."""
+    place: Literal["bottom", "right"] = "bottom" if narrow else "right"
+    bar = figure.colorbar(image, ax=axes, extend=extend, shrink=0.9, location=place, label=label)
+    return bar.ax.xaxis if narrow else bar.ax.yaxis
 
 
 def _map_size(rows: int, columns: int) -> tuple[float, float]:
     """Inches that leave little white around a map of this shape."""
     width, height = (5.0, 5.0 * rows / columns) if columns >= rows else (5.0 * columns / rows, 5.0)
     return max(width, 2.5) + 2.0, max(height, 2.2) + 0.9
+
+
+def _narrow_size(width: float, ratio: float) -> tuple[float, float]:
+    """Inches of a narrow picture, which is not longer than a screen, of a map so many times higher than wide."""
+    return width, min(max((width - 0.8) * ratio, 1.0), 1.6 * width) + 1.5

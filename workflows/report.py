@@ -24,7 +24,7 @@ def command(
 ) -> None:
     """Report on the run that made DATASET: what it found, how close to the machine's limits, and what held it back.
 
-    What was not measured is absent, and a sentence says how to get it.
+    What is not in it is named at its end, with why, and how to get it.
     """
     configure_logging(verbose)
     if not (html or pptx or folder):

@@ -13,7 +13,8 @@ from pipeline.batches.reports import BatchCount
 from roofline import ThroughputSummary
 from workflows.facts import opening_line
 from workflows.printable import printable
-from workflows.stage_table import number, stage_table, time_table
+from workflows.run_figures import number, pace, rate
+from workflows.stage_table import stage_table, time_table
 from workflows.terminal import print_table, stdout_console
 
 # Of so many skipped batches the table says what became of them.
@@ -35,10 +36,11 @@ def print_result(result: RunResult, again: str) -> None:
         return
     print_table(console, _totals(summary))
     console.print()
-    print_table(console, stage_table(summary.account))
+    account = summary.account.as_dict()
+    print_table(console, stage_table(account))
     console.print()
     console.print(printable(f"binds        {summary.advice}"), markup=False)
-    print_table(console, time_table(summary.account))
+    print_table(console, time_table(account))
     if result.skipped:
         console.print()
         _print_skipped(console, result.skipped, again)
@@ -95,12 +97,8 @@ def _totals(summary: ThroughputSummary) -> Table:
         totals.add_row("frames lost", f"{summary.frames_lost:,}", "in skipped batches")
     totals.add_row("clusters", f"{summary.clusters:,}", "")
     totals.add_row("clusters a frame", number(summary.clusters_a_frame, ".1f"), "")
-    totals.add_row(
-        "seconds",
-        f"{summary.seconds:.2f}",
-        f"on {summary.workers} worker{'s' * (summary.workers != 1)}, after {summary.startup_seconds:.2f} to start up",
-    )
-    totals.add_row("frames/s", number(summary.frames_a_second, ",.0f"), "")
+    totals.add_row("seconds", f"{summary.seconds:.2f}", pace(summary.account.as_dict()))
+    totals.add_row("frames/s", rate(summary.frames_a_second), "")
     totals.add_row("pedestal off", number(summary.offset, "+.3f"), "noise widths before a batch, at worst")
     totals.add_row("pixels off", number(summary.pixels_off, ".2%"), "by more than one noise width, at worst")
     if summary.from_darks != summary.offset:

@@ -1,6 +1,6 @@
 """The beginning and the end of a dataset: arrays of length 0 at first, their true length at last."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,13 @@ def create_dataset(
 
 
 def finish_dataset(
-    path: StorePath, layout: DatasetLayout, n_clusters: int, attrs: Mapping[str, Any], *, run_id: str = ""
+    path: StorePath,
+    layout: DatasetLayout,
+    n_clusters: int,
+    attrs: Mapping[str, Any],
+    *,
+    run_id: str = "",
+    at_last: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
     """Set the true lengths and the last attributes, consolidate the metadata, and mark the dataset complete.
 
@@ -76,6 +82,8 @@ def finish_dataset(
         n_clusters: Clusters in the whole run: the length of `cluster`, where the layout has a list of them.
         attrs: Added to those given at creation, replacing the ones of the same name.
         run_id: The run the dataset has to be of, at first and still at the end; empty: any.
+        at_last: Attributes that can't be known before all this was done, such as how long it took; asked for once, and
+            written together with the mark.
 
     Raises:
         DatasetError: Not a dataset of this layout or of the run `run_id`, chunks are missing, or the counts do not
@@ -115,7 +123,7 @@ def finish_dataset(
     run.require()
     # Last, and in one write: whoever sees `complete` also sees everything else.
     zarr.open_group(writable_store(location), mode="r+", zarr_format=3, use_consolidated=True).attrs.update(
-        {"status": "complete"}
+        plain_attributes(at_last(), layout, run_id) | {"status": "complete"}
     )
 
 

@@ -82,20 +82,26 @@ def finish_run(
     digest = _digest(counts)
     nbytes, stored_bytes = bytes_written(out, layout, [count.n_clusters for count in counts])
     written = Writing(record.write_seconds, record.write_ended, nbytes, stored_bytes)
-    write_tables(out, counts, written, layout.frame_shape, run_id=run_id)
+    names = [str(worker["name"]) for worker in against.workers.values()]
+    write_tables(out, counts, written, layout.frame_shape, run_id=run_id, workers=names)
     if options.products.names:
         write_table(out, "products", products_table(beginning.totals.products, options.products), run_id=run_id)
     account = account_of(found, record.totals, against.ceilings, against.workers, against.times)
-    result: dict[str, Any] = {"digest": digest, "throughput": throughput_attribute(account, against.ceilings)}
     done = {"batches": len(found), "frames": account.frames, "clusters": account.clusters}
-    result |= ended(read_attributes(out), run_id, "complete", done=done)
+    result: dict[str, Any] = {"digest": digest} | ended(read_attributes(out), run_id, "complete", done=done)
     if gain_bits:
         result["switched_values"] = sum(count.switched_values for count in counts)
-    finish_dataset(out, layout, record.n_clusters, result, run_id=run_id)
+
+    def at_last() -> dict[str, Any]:
+        # What the dataset keeps is what the summary says: one account, made when all but this was done.
+        nonlocal account
+        account = account_of(found, record.totals, against.ceilings, against.workers, against.times)
+        return {"throughput": throughput_attribute(account, against.ceilings)}
+
+    finish_dataset(out, layout, record.n_clusters, result, run_id=run_id, at_last=at_last)
     missing = tuple(count for count in counts if count.status is not FrameStatus.OK)
     if not missing:
         remove_journal(out)
-    account = account_of(found, record.totals, against.ceilings, against.workers, against.times)
     summary = summarised(counts, found, beginning.left, account, against.times, gain_bits)
     return RunResult(out, summary, digest, missing, clusters_listed=layout.cluster_list)
 

@@ -39,7 +39,13 @@ class Writing:
 
 
 def write_tables(
-    out: str, counts: Sequence[BatchCount], written: Writing, frame_shape: tuple[int, int], *, run_id: str
+    out: str,
+    counts: Sequence[BatchCount],
+    written: Writing,
+    frame_shape: tuple[int, int],
+    *,
+    run_id: str,
+    workers: Sequence[str] = (),
 ) -> None:
     """Write the groups ``batches`` and ``pedestal``.
 
@@ -49,8 +55,9 @@ def write_tables(
         written: What was written of each.
         frame_shape: (y, x).
         run_id: The run that the dataset has to be of.
+        workers: Names of the workers that there were: one that had no batch is to be seen too.
     """
-    write_table(out, "batches", _batches(counts, written), run_id=run_id)
+    write_table(out, "batches", _batches(counts, written, workers), run_id=run_id)
     write_table(out, "pedestal", pedestal_table(counts, frame_shape), run_id=run_id)
 
 
@@ -105,8 +112,9 @@ def _on_gpus(counts: Sequence[BatchCount]) -> dict[str, Column]:
     }
 
 
-def _batches(counts: Sequence[BatchCount], written: Writing) -> Table:
-    names = sorted({count.worker for count in counts})
+def _batches(counts: Sequence[BatchCount], written: Writing, workers: Sequence[str]) -> Table:
+    # Those that are numbered come as they are counted: 2 before 10.
+    names = sorted({count.worker for count in counts} | set(workers), key=lambda name: (len(name), name))
     # Of skipped batches there is none.
     digests = [int(c.content or "0", 16) for c in counts]
     verifiable = any(digests) and all(c.content or c.status is not FrameStatus.OK for c in counts)

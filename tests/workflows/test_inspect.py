@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from matplotlib.patches import StepPatch
 
 from cluster_store import (
     ClusterWriter,
@@ -24,6 +25,7 @@ from frame_archive import FrameArchive, create_archive
 from workflows.archive_pictures import draw_archive
 from workflows.dataset_facts import dataset_page
 from workflows.dataset_pictures import draw_dataset, mark_peak
+from workflows.pedestal_pictures import pedestal_over_run
 from workflows.pictures import new_figure, picture_path, whole_ticks
 
 
@@ -204,6 +206,7 @@ def test_a_dataset_is_described_to_programs_and_drawn(dataset, tmp_path):
     assert [Path(picture).name for picture in page["pictures"]] == [
         "clusters.hit_map.png",
         "clusters.spectrum.png",
+        "clusters.eta.png",
         "clusters.rate.png",
     ]
     for picture in page["pictures"]:
@@ -245,6 +248,16 @@ def test_the_label_of_the_peak_lies_within_the_axes(position):
     inside, outer = label.get_window_extent(), axes.get_window_extent()
     assert outer.x0 <= inside.x0 < inside.x1 <= outer.x1
     assert outer.y0 <= inside.y0 < inside.y1 <= outer.y1
+
+
+def test_the_pedestal_of_a_single_batch_is_a_line_over_its_frames():
+    table = xr.Dataset({name: ("batch", [0.02]) for name in ("offset", "offset_from_darks", "pixels_off")})
+    batches = xr.Dataset({"first_frame": ("batch", [10]), "n_frames": ("batch", [40])})
+    figure = pedestal_over_run(table, batches, (3, 3))
+    for axes, n_lines in zip(figure.axes, (2, 1), strict=True):
+        lines = [patch.get_path().get_extents() for patch in axes.patches if isinstance(patch, StepPatch)]
+        assert [(line.x0, line.x1) for line in lines] == [(10, 50)] * n_lines
+    assert figure.axes[0].get_xlabel().endswith("1 batch")
 
 
 def test_a_rate_of_few_frames_has_ticks_at_whole_frames():

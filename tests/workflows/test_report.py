@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from cluster_store import DatasetLayout, create_dataset
 from finder.products import ProductOptions
@@ -20,8 +23,9 @@ from pipeline.ceilings.machine import machine
 from workflows.pictures import require_matplotlib
 from workflows.reporting.cancellation import cancellation
 from workflows.reporting.contents import Report, make_report
-from workflows.reporting.run_charts import _lanes
 from workflows.reporting.run_record import read_run
+from workflows.reporting.style import ACCENT, look, svg
+from workflows.reporting.timeline_chart import _lanes
 
 RATES = {
     "memory copy": ("B/s", 4e9), "memory triad": ("B/s", 6e9), "float32": ("op/s", 5e10), "int32": ("op/s", 4e10),
@@ -41,6 +45,12 @@ BENCH = {
          "identical": True, "spectrum": [400, 1600]},
     ],
 }  # fmt: skip
+
+
+ALL_PARTS = [
+    "stages", "roofline", "time", "timeline", "spectrum", "hit_map", "eta", "ladder", "counts", "spectra",
+    "cancellation",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,7 +95,8 @@ def whole(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     bench = folder / "bench.json"
     bench.write_text(json.dumps(BENCH))
-    report = make_report(read_run(run("whole", batch_size=20), str(bench)))
+    # Of so many clusters there is an eta.
+    report = make_report(read_run(run("whole", photons=1500, batch_size=20), str(bench)))
     from workflows.reporting.deck import write_deck
     from workflows.reporting.page import page
 
@@ -98,10 +109,14 @@ def test_the_page_tells_every_figure_and_needs_nothing_from_elsewhere(whole):
     folder, report = whole
     html = (folder / "report.html").read_text()
     assert report.advice in html
-    for said in ("60", "not measured", "float32", "plain reference", "another finder", "×20.0", "Report written"):
+    for said in ("60", "no GPU", "float32", "plain reference", "another finder", "×20.0", "Report written"):
         assert said in html
-    missing = [name for name, part in report.parts.items() if part.picture is None]
-    assert missing == []
+    assert list(report.parts) == ALL_PARTS
+    assert all(part.picture is not None for part in report.parts.values())
+    assert report.left_out == [
+        ("The stages of a GPU (H2D, kernel, D2H)", "This run used no GPU."),
+        ("Ceilings of device memory", "Not measured: no GPU."),
+    ]
     # A rung that was timed on fewer frames found fewer clusters, and differs in none.
     assert [row[3] for row in report.parts["counts"].table.rows] == ["+0.0", "+0.0", "+500.0"]
     assert html.count("<img alt=") == len(report.pictures)
@@ -109,35 +124,126 @@ def test_the_page_tells_every_figure_and_needs_nothing_from_elsewhere(whole):
         assert reference not in html.split("<footer>")[0]
 
 
-def test_a_browser_shows_the_page_on_a_phone_and_prints_it(whole, tmp_path):
+# Of what is wider than the screen, or could be moved sideways.
+TOO_WIDE = """[...document.querySelectorAll("body *")].filter(element =>
+    element.getBoundingClientRect().right > innerWidth + 0.5
+    || (element.scrollWidth > element.clientWidth && !["visible", "clip"].includes(getComputedStyle(element).overflowX))
+).map(element => element.outerHTML.slice(0, 80))"""
+
+
+@pytest.fixture(scope="module")
+def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright, which drives the browser, is not there")
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("there is no Chromium to open the page with (Debian: apt install chromium)")
-    folder, report = whole
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        try:
-            shown = browser.new_page(viewport={"width": 390, "height": 844})
-            asked_for, complaints = [], []
-            shown.on("request", lambda request: asked_for.append(request.url))
-            shown.on("console", lambda message: complaints.append(message.text))
-            shown.goto((folder / "report.html").as_uri())
-            # Wide figures and tables move within the page, which itself is as wide as the phone.
-            assert shown.evaluate("document.documentElement.scrollWidth") == 390
-            sizes = shown.evaluate("[...document.images].map(image => image.complete ? image.naturalWidth : 0)")
-            assert len(sizes) == len(report.pictures)
-            assert min(sizes) > 300
-            assert shown.locator("h2").all_inner_texts() == [part.title for part in report.parts.values()]
-            assert [url for url in asked_for if not url.startswith("data:")] == [(folder / "report.html").as_uri()]
-            assert complaints == []
-            shown.pdf(path=str(tmp_path / "page.pdf"), format="A4")
-            shown.emulate_media(media="print")
-            shown.set_viewport_size({"width": 700, "height": 1000})
-            assert shown.evaluate("document.documentElement.scrollWidth") == 700
-        finally:
-            browser.close()
+        opened = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+def test_a_browser_shows_the_page_and_asks_for_nothing_else(browser, whole):
+    folder, report = whole
+    shown = browser.new_page(viewport={"width": 1280, "height": 900})
+    asked_for, complaints = [], []
+    shown.on("request", lambda request: asked_for.append(request.url))
+    shown.on("console", lambda message: complaints.append(message.text))
+    shown.goto((folder / "report.html").as_uri())
+    sizes = shown.evaluate("[...document.images].map(image => image.complete ? image.naturalWidth : 0)")
+    assert len(sizes) == len(report.pictures)
+    assert min(sizes) > 600
+    titles = [part.title for part in report.parts.values()]
+    assert shown.locator("h2").all_inner_texts() == [*titles, "Not in this report"]
+    assert [url for url in asked_for if not url.startswith("data:")] == [(folder / "report.html").as_uri()]
+    assert complaints == []
+
+
+@pytest.mark.parametrize("width", [320, 375, 639])
+def test_on_a_phone_nothing_moves_sideways_and_every_picture_has_its_size(browser, whole, width):
+    folder, report = whole
+    shown = browser.new_page(viewport={"width": width, "height": 800})
+    shown.goto((folder / "report.html").as_uri())
+    assert shown.evaluate("[document.scrollingElement.scrollWidth, innerWidth]") == [width, width]
+    assert shown.evaluate(TOO_WIDE) == []
+    scales = shown.evaluate("[...document.images].map(i => [i.width, i.naturalWidth, i.currentSrc.slice(5, 14)])")
+    assert len(scales) == len(report.pictures)
+    for at, natural, kind in scales:
+        # Text is as large as it says, or but little smaller; a map is so fine that it is sharp on a phone.
+        assert at >= (0.75 if kind == "image/svg" else 0.35) * natural
+    # A table of many columns is cards, which say what each figure is.
+    card = shown.locator(".cards tr").nth(1)
+    assert card.evaluate("row => getComputedStyle(row).display") == "block"
+    label = card.locator("td").nth(2).evaluate("cell => getComputedStyle(cell, '::before').content")
+    assert label == '"µs a frame"'
+
+
+def test_the_page_is_printed_with_the_pictures_of_a_page(browser, whole, tmp_path):
+    folder, _ = whole
+    shown = browser.new_page(viewport={"width": 375, "height": 800})
+    shown.goto((folder / "report.html").as_uri())
+    shown.emulate_media(media="print")
+    shown.wait_for_function("[...document.images].every(image => image.complete && image.naturalWidth > 600)")
+    shown.pdf(path=str(tmp_path / "page.pdf"), format="A4")
     assert (tmp_path / "page.pdf").read_bytes().count(b"/Type /Page\n") >= 3
+    shown.set_viewport_size({"width": 700, "height": 1000})
+    assert shown.evaluate("document.documentElement.scrollWidth") == 700
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text that is drawn: how it leans, and the corners (corner, xy) of what it covers, in pixels."""
+
+    text: str
+    lean: float
+    corners: np.ndarray
+
+    def is_apart_from(self, other: Label) -> bool:
+        """Whether a straight line passes between the two."""
+        for lean in (self.lean, other.lean):
+            for across in (np.array([np.cos(lean), np.sin(lean)]), np.array([-np.sin(lean), np.cos(lean)])):
+                mine, its = self.corners @ across, other.corners @ across
+                if mine.max() <= its.min() + 1 or its.max() <= mine.min() + 1:
+                    return True
+        return False
+
+
+def labels(figure: Figure) -> list[Label]:
+    """Every text of a picture that is to be seen."""
+    figure.draw_without_rendering()
+    beyond = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+            beyond |= {t for tick in ticks if not low <= tick.get_loc() <= high for t in (tick.label1, tick.label2)}
+    texts = [text for text in figure.findobj(Text) if text not in beyond and text.get_visible()]
+    return [_label(text) for text in texts if text.get_text().strip()]
+
+
+def _label(text: Text) -> Label:
+    box, lean = text.get_window_extent(), np.radians(text.get_rotation())
+    text.set_rotation(0)
+    level = text.get_window_extent()
+    text.set_rotation(np.degrees(lean))
+    along, up = np.array([np.cos(lean), np.sin(lean)]), np.array([-np.sin(lean), np.cos(lean)])
+    first = np.array([box.x0 + level.height * np.sin(lean), box.y0])
+    whole = [first, first + level.width * along]
+    return Label(text.get_text(), lean, np.array([*whole, *(corner + level.height * up for corner in whole)]))
+
+
+@pytest.mark.parametrize("part", ALL_PARTS)
+def test_no_label_is_cut_or_lies_on_another(whole, part):
+    picture = whole[1].parts[part].picture
+    for figure in (picture.figure, picture.for_phone):
+        with look():
+            found = labels(figure)
+        assert len(found) > 4
+        for label in found:
+            assert (label.corners >= -1).all(), label.text
+            assert (label.corners <= np.array(figure.bbox.size) + 1).all(), label.text
+        for label, other in combinations(found, 2):
+            assert label.is_apart_from(other), f"{label.text} lies on {other.text}"
 
 
 def test_the_slides_are_complete_and_an_office_program_renders_each(whole, tmp_path):
@@ -149,13 +255,13 @@ def test_the_slides_are_complete_and_an_office_program_renders_each(whole, tmp_p
         "Photon clusters of whole.clusters.zarr", "Problem and baseline", "The ladder", "Methodology",
         "Rung 1: plain reference", "Rung 2: SIMD", "Results", "Stage by stage", "Roofline", "Where the time went",
         "Batches on workers", "Validation: variants against the reference", "Validation: spectra of the variants",
-        "Validation: why float32 is enough", "Validation: spectrum", "Validation: hit map", "How to use it",
-        "Choosing the knobs, and what each costs", "Next steps",
+        "Validation: why float32 is enough", "Validation: spectrum", "Validation: hit map", "Validation: eta",
+        "How to use it", "Choosing the knobs, and what each costs", "Not in these slides", "Next steps",
     )  # fmt: skip
     assert len(texts) == len(titles)
     for text, title in zip(texts, titles, strict=True):
         assert text.startswith(title)
-    assert texts[16].count("\n") == 7  # eight lines
+    assert texts[17].count("\n") == 7  # eight lines
     for slide in slides:
         for shape in slide.shapes:
             assert shape.left >= 0
@@ -187,10 +293,12 @@ def test_the_command_writes_what_it_is_asked_for(photonflow, run, tmp_path):
     assert {"stage_by_stage.png", "roofline.png", "batches_on_workers.png", "where_the_time_went.png"} <= names
     assert all((tmp_path / "pictures" / name).read_bytes().startswith(b"\x89PNG") for name in names)
     assert "spectrum.png" not in names
-    assert "process with --products" in (tmp_path / "made" / "r.html").read_text()
-    page = photonflow("inspect", dataset).stdout
-    assert "share of bound" in page
-    assert done.stdout.splitlines()[0] in page
+    html = (tmp_path / "made" / "r.html").read_text()
+    assert "process with --products" in html
+    # Nothing of a benchmark that there wasn't, but once that there wasn't.
+    assert html.count("photonflow benchmark") == 1
+    assert "float32 is enough" not in html.split("Not in this report")[0]
+    assert done.stdout.splitlines()[0] in photonflow("inspect", dataset).stdout
 
 
 def part_says(report: Report, name: str) -> str:
@@ -201,25 +309,41 @@ def test_a_run_without_ceilings_is_reported_without_them(run):
     report = make_report(read_run(run("bare", measured=False), None), only=("stages", "roofline", "time", "ladder"))
     assert report.parts["stages"].picture is not None
     assert "Without all ceilings there is no bound" in part_says(report, "stages")
-    assert report.parts["roofline"].picture is None
-    assert "were not measured before the run" in part_says(report, "roofline")
-    assert "what one costs on this machine was not measured" in part_says(report, "time")
-    assert part_says(report, "ladder").startswith("No benchmark's results were given")
-    assert dict(report.facts)["of the bound"] == "not measured"
+    assert "what they cost was not measured" in part_says(report, "time")
+    assert list(report.parts) == ["stages", "time"]
+    assert "were not measured before the run" in report.absent["Roofline"]
+    assert report.absent["The ladder"].startswith("No benchmark's results were given")
+    assert dict(report.facts)["share of the bound"] == "not measured"
 
 
 def test_a_run_that_found_nothing_says_so_in_place_of_pictures(run):
-    report = make_report(read_run(run("dark", photons=0), None), only=("spectrum", "hit_map", "stages"))
-    assert report.parts["stages"].picture is not None
-    for name in ("spectrum", "hit_map"):
-        assert report.parts[name].picture is None
-        assert part_says(report, name) == "No clusters were found, so there is nothing to draw."
+    report = make_report(read_run(run("dark", photons=0), None), only=("spectrum", "hit_map", "eta", "stages"))
+    assert list(report.parts) == ["stages"]
+    assert report.left_out[0] == ("Spectrum; Hit map; Eta", "No clusters were found.")
+    assert "write" not in [row[0] for row in report.parts["stages"].table.rows]
+
+
+def test_few_clusters_have_no_eta_and_their_count_is_said(run):
+    report = make_report(read_run(run("few"), None), only=("eta",))
+    assert report.absent["Eta"] == "Eta is drawn of 1,000 clusters or more."
 
 
 def test_a_run_of_one_batch_has_a_timeline(run):
     report = make_report(read_run(run("single"), None), only=("timeline",))
     assert report.parts["timeline"].picture is not None
-    assert part_says(report, "timeline") == "1 batch on 1 worker; the row below: rows written."
+    assert part_says(report, "timeline").startswith("1 batch, each as the sum of its stages")
+
+
+def test_a_worker_that_was_idle_all_the_time_has_a_row_and_the_legend_says_what_is_written(run):
+    record = read_run(run("idler", batch_size=20), None)
+    batches = record.batches.assign_attrs(worker_names=[*record.batches.attrs["worker_names"], "17"])
+    report = make_report(replace(record, batches=batches), only=("timeline",))
+    assert "Without a batch: worker 17." in part_says(report, "timeline")
+    picture = report.parts["timeline"].picture
+    for figure in (picture.figure, picture.for_phone):
+        assert "worker 17" in [label.text for label in labels(figure)]
+        said = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert said == ["idle or writing", "read", "decode", "find", "rows written"]
 
 
 def test_a_run_on_gpus_shows_their_stages_within_the_one_that_waits_for_them(run):
@@ -243,9 +367,9 @@ def test_a_run_on_gpus_shows_their_stages_within_the_one_that_waits_for_them(run
     )
     report = make_report(record)
     rows = [row[0] for row in report.parts["stages"].table.rows]
-    assert rows[rows.index("find") :] == ["find", "write", "· H2D", "· kernel", "· D2H", "idle"]
-    assert "this run used no GPU" not in str(report.parts["stages"].table.rows)
-    pictures = {name: report.parts[name].picture.svg.decode() for name in ("stages", "roofline")}
+    assert rows[rows.index("find") :] == ["find", "write", "· H2D ◀", "· kernel", "· D2H", "idle"]
+    assert "This run used no GPU." not in report.absent.values()
+    pictures = {name: svg(report.parts[name].picture.figure).decode() for name in ("stages", "roofline")}
     assert all(name in pictures["roofline"] for name in ("GPU float32", "H2D, pinned"))
     assert "of one GPU" in pictures["stages"]
 
@@ -268,6 +392,9 @@ def test_failed_batches_are_told_with_their_cause(run):
         report, "timeline"
     )
     assert report.run.account["frames"] == 40
+    legend = report.parts["timeline"].picture.figure.legends[0]
+    marks = {text.get_text(): mark for text, mark in zip(legend.get_texts(), legend.legend_handles, strict=True)}
+    assert marks["failed"].get_color() == ACCENT
 
 
 def test_what_a_report_can_not_be_made_of_is_one_sentence(photonflow, tmp_path, run):

@@ -7,18 +7,21 @@ Read is what ``photonflow benchmark`` writes: ``ladder``, a list of rungs with `
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workflows.reporting.bars import Bar, bar_chart
 from workflows.reporting.run_record import AbsentError, RunRecord
-from workflows.reporting.style import INK, STAGES, rows_height, styled
+from workflows.reporting.style import STAGES, Paper
+from workflows.run_figures import microseconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NO_BENCH = "No benchmark's results were given: run photonflow benchmark, and give its file with --bench."
+NO_BENCH = "No benchmark's results were given: photonflow benchmark --out results.json, then --bench results.json."
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ def comparisons(run: RunRecord) -> list[Comparison]:
     sound = {step.frames: step.clusters for step in steps if step.identical}
     found = [Comparison(step.idea, step.clusters, sound[step.frames]) for step in steps if step.frames in sound]
     for row in _list(run, "rows"):
-        if row.get("is_race") and row.get("rival_clusters"):
+        # A whole run goes through many times the rival's frames.
+        if row.get("is_race") and row.get("rival_clusters") and row["clusters"] < 2 * row["rival_clusters"]:
             name = f"{row['rival']}: {row['name']}"
             found.append(Comparison(name, int(row["rival_clusters"]), int(row["clusters"])))
     if not found:
@@ -98,59 +102,65 @@ def comparisons(run: RunRecord) -> list[Comparison]:
     return found
 
 
-def ladder_chart(run: RunRecord, marked: int | None = None) -> Figure:
+def ladder_chart(run: RunRecord, paper: Paper, marked: int | None = None) -> Figure:
     """µs a frame for each rung, and how many times faster than the first it is; one of them may be marked."""
     steps = rungs(run)
-    figure, axes = styled(rows_height(len(steps)))
-    micros = np.array([step.microseconds for step in steps])
-    spread = np.abs([[step.microseconds - step.lowest, step.highest - step.microseconds] for step in steps]).T
-    names = [_cut(step.idea) for step in steps]
-    colours = [STAGES["find"] if marked in (None, k) else STAGES["idle"] for k in range(len(steps))]
-    axes.barh(range(len(steps)), micros, xerr=spread, color=colours, height=0.62, ecolor=INK)
-    axes.set_yticks(range(len(steps)), names)
-    axes.invert_yaxis()
-    for row, step in enumerate(steps):
-        said = f"  {step.microseconds:,.1f} µs, ×{micros[0] / step.microseconds:,.1f}"
-        axes.text(step.highest, row, said, va="center", fontsize=9)
-    axes.set_xscale("log")
-    axes.set_xlim(micros.min() / 2, micros.max() * 12)
-    axes.set_xlabel("µs a frame (log), and times faster than the first")
-    axes.set_title("The ladder")
+    slowest = steps[0].microseconds
+    bars = [
+        Bar(
+            step.idea,
+            step.microseconds,
+            f"{microseconds(step.microseconds)} µs, ×{slowest / step.microseconds:,.1f}",
+            STAGES["find"] if marked in (None, place) else STAGES["idle"],
+            spread=(step.lowest, step.highest),
+        )
+        for place, step in enumerate(steps)
+    ]
+    lowest = min(step.microseconds for step in steps) / 2
+    label = "µs a frame (logarithmic), and how many times faster than the first"
+    figure, axes = bar_chart(paper, bars, label, lowest=lowest, log=True)
+    paper.entitle(axes, "The ladder")
     return figure
 
 
-def counts_chart(run: RunRecord) -> Figure:
+def counts_chart(run: RunRecord, paper: Paper) -> Figure:
     """How many clusters each variant found beyond its reference, in parts per million."""
-    found = comparisons(run)
-    figure, axes = styled(rows_height(len(found)))
-    differ = [comparison.parts_per_million for comparison in found]
-    axes.barh(range(len(found)), differ, color=STAGES["decode"], height=0.62)
-    axes.set_yticks(range(len(found)), [_cut(comparison.name) for comparison in found])
-    axes.invert_yaxis()
-    for row, (comparison, value) in enumerate(zip(found, differ, strict=True)):
-        axes.text(max(value, 0), row, f"  {comparison.clusters:,} ({value:+,.1f} ppm)", va="center", fontsize=9)
-    reach = max(1.0, *(abs(value) for value in differ))
-    axes.set_xlim(min(0.0, *differ) * 1.1 - 0.02 * reach, 1.8 * reach)
-    axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set_xlabel("clusters beyond the reference's [ppm]; of a rival, beyond ours")
-    axes.set_title("Clusters of each variant against the reference")
+    bars = [
+        Bar(
+            found.name,
+            found.parts_per_million,
+            f"{found.clusters:,} ({found.parts_per_million:+,.1f} ppm)",
+            STAGES["decode"],
+            line_at=0.0,
+        )
+        for found in comparisons(run)
+    ]
+    values = [bar.value for bar in bars]
+    lowest = min(0.0, *values) * 1.1 - 0.02 * max(1.0, *map(abs, values))
+    label = "clusters beyond the reference's [parts per million]; of a rival, beyond ours"
+    figure, axes = bar_chart(paper, bars, label, lowest=lowest)
+    paper.entitle(axes, "Clusters of each variant against the reference")
     return figure
 
 
-def spectra_chart(run: RunRecord) -> Figure:
+def spectra_chart(run: RunRecord, paper: Paper) -> Figure:
     """The spectra of all variants on top of each other."""
     found = [step for step in rungs(run) if step.spectrum]
     edges = run.bench.get("spectrum_edges")
     if len(found) < 2 or not edges:
         raise AbsentError("The benchmark's results hold no spectra of its variants.")
-    figure, axes = styled(3.9)
+    figure, axes = paper.figure(3.9 + 0.2 * len(found) * paper.is_narrow)
     for place, step in enumerate(found):
         style = {"linewidth": 3.0, "color": STAGES["idle"]} if place == 0 else {"linewidth": 0.9}
-        axes.stairs(np.array(step.spectrum) / max(step.frames, 1), edges, label=_cut(step.idea), **style)
+        name = textwrap.shorten(step.idea, 40, placeholder="…")
+        axes.stairs(np.array(step.spectrum) / max(step.frames, 1), edges, label=name, **style)
     axes.set_xlabel("cluster energy [ADU]")
     axes.set_ylabel("clusters a bin and frame")
-    axes.legend()
-    axes.set_title("Spectra of all variants, overlaid")
+    if paper.is_narrow:
+        figure.legend(loc="outside lower center")
+    else:
+        axes.legend()
+    paper.entitle(axes, "Spectra of all variants, overlaid")
     return figure
 
 
@@ -178,7 +188,3 @@ def _rung(values: dict[str, Any]) -> Rung:
         raise ValueError(
             f"a rung of the benchmark's ladder can't be read ({error!r}): give what photonflow benchmark wrote"
         ) from error
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= 34 else name[:33] + "…"

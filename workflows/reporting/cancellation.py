@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from workflows.reporting.style import ACCENT, INK, STAGES, styled
+from workflows.reporting.style import ACCENT, INK, STAGES, Paper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,9 +65,9 @@ def _variance(values: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
     return variance
 
 
-def cancellation_chart(errors: Cancellation) -> Figure:
+def cancellation_chart(errors: Cancellation, paper: Paper) -> Figure:
     """The error over the pedestal's mean, log-log, with the mean of a real Mönch pedestal marked."""
-    figure, axes = styled(3.9)
+    figure, axes = paper.figure(3.9)
     floor = 1e-8
     axes.plot(errors.means, np.maximum(errors.raw, floor), "o-", color=ACCENT, label="float32, raw moments")
     axes.plot(
@@ -80,8 +80,11 @@ def cancellation_chart(errors: Cancellation) -> Figure:
     axes.axvline(4655, color=INK, linewidth=0.8, linestyle=":")
     axes.text(4655, 1e-4, " a Mönch's\n 4 655 ADU", fontsize=8.5)
     axes.set(xscale="log", yscale="log", ylim=(floor, None))
-    axes.set_xlabel(f"mean of the pedestal [ADU], noise {NOISE:g} ADU")
+    axes.set_xlabel(paper.wrapped(f"mean of the pedestal [ADU], noise {NOISE:g} ADU"))
     axes.set_ylabel("relative error of the variance")
-    axes.legend(loc="upper left")
-    axes.set_title("Cancellation: float32 needs moments around the mean")
+    if paper.is_narrow:
+        figure.legend(loc="outside lower center")
+    else:
+        axes.legend(loc="upper left")
+    paper.entitle(axes, "Cancellation: float32 needs moments around the mean")
     return figure

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+from workflows import run_figures
 from workflows.facts import human_bytes
 from workflows.reporting import bench_charts, run_charts
 from workflows.reporting.cancellation import FRAMES, PIXELS, cancellation, cancellation_chart
-from workflows.reporting.dataset_charts import hit_map_chart, spectrum_chart
-from workflows.reporting.run_record import AbsentError, RunRecord, is_of_a_gpu
-from workflows.reporting.style import look, png, svg
+from workflows.reporting.dataset_charts import eta_chart, hit_map_chart, spectrum_chart
+from workflows.reporting.roofline_chart import roofline_chart
+from workflows.reporting.run_record import AbsentError, RunRecord
+from workflows.reporting.style import PAGE, PHONE, Paper, look, png
+from workflows.reporting.timeline_chart import timeline, worker_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from workflows.run_figures import Values
 
 
 @dataclass(frozen=True)
@@ -25,14 +30,25 @@ class Picture:
     Args:
         name: Of its file.
         alt: What it shows, for who can't see it.
-        svg: It, as SVG.
-        png: It, as PNG.
+        figure: It, as wide as a page.
+        drawn: It, on any paper.
     """
 
     name: str
     alt: str
-    svg: bytes
-    png: bytes
+    figure: Figure
+    drawn: Callable[[Paper], Figure]
+
+    @cached_property
+    def for_phone(self) -> Figure:
+        """It, as wide as a phone."""
+        with look():
+            return self.drawn(PHONE)
+
+    @cached_property
+    def png(self) -> bytes:
+        """It, as PNG."""
+        return png(self.figure)
 
 
 @dataclass(frozen=True)
@@ -42,10 +58,12 @@ class Rows:
     Args:
         headings: Of its columns.
         rows: Texts; numbers are told by their look.
+        short: The columns that are shown where there is no room for all; none: the first ones.
     """
 
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
+    short: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +72,7 @@ class Part:
 
     Args:
         title: Its heading.
-        says: What is said, in sentences; also that something is absent, and why.
+        says: What is said, in sentences.
         picture: What is shown, if anything.
         table: Figures beside it, if any.
     """
@@ -72,12 +90,14 @@ class Report:
     Args:
         run: What it is made from.
         facts: What the run was, as names and texts.
-        parts: By name.
+        parts: By name; each shows something.
+        absent: Of what is not in it, and why, in a sentence.
     """
 
     run: RunRecord
     facts: list[tuple[str, str]]
     parts: dict[str, Part]
+    absent: dict[str, str]
 
     @property
     def title(self) -> str:
@@ -88,6 +108,14 @@ class Report:
     def advice(self) -> str:
         """What binds the run, in a line."""
         return str(self.run.account.get("advice", "")) or "What bound the run was not kept in the dataset."
+
+    @property
+    def left_out(self) -> list[tuple[str, str]]:
+        """What is not in it, together where the reason is the same, and the reason."""
+        reasons: dict[str, list[str]] = {}
+        for name, reason in self.absent.items():
+            reasons.setdefault(reason, []).append(name)
+        return [("; ".join(names), reason) for reason, names in reasons.items()]
 
     @property
     def pictures(self) -> list[Picture]:
@@ -102,59 +130,47 @@ def make_report(run: RunRecord, only: Collection[str] | None = None) -> Report:
         run: What it is made from.
         only: Names of the parts to make; None makes all.
     """
-    chosen = {name: about for name, about in _PARTS.items() if only is None or name in only}
-    return Report(run, list(_facts(run)), {name: _part(run, *about) for name, about in chosen.items()})
+    parts: dict[str, Part] = {}
+    absent: dict[str, str] = {}
+    for name, about in _PARTS.items():
+        if only is not None and name not in only:
+            continue
+        part, reason = about.made(run)
+        if reason:
+            absent[about.title] = reason
+        if part.picture is not None or part.table is not None:
+            parts[name] = part
+    absent |= _not_measured(run)
+    return Report(run, list(_facts(run)), parts, absent)
 
 
 def stage_rows(run: RunRecord) -> Rows:
-    """The stages as figures.
+    """The stages as figures: the table at the end of a run.
 
     Raises:
         AbsentError: They were not kept.
     """
-    rows: list[tuple[str, ...]] = [
-        (
-            f"{'· ' * is_of_a_gpu(stage)}{name}",
-            _number(stage["microseconds_a_frame"], ",.1f"),
-            _gigabytes(stage["bytes_a_second"]),
-            _gigabytes(stage["ceiling_bytes_a_second"]),
-            _number(stage["share_of_ceiling"], ".0%"),
-            _limit(stage),
-        )
-        for name, stage in run.require_stages().items()
-    ]
-    idle = run.account["idle_seconds"] / run.account["frames"] * 1e6
-    rows.append(("idle", f"{idle:,.1f}", "", "", "", ""))
-    if not any(map(is_of_a_gpu, run.stages.values())):
-        rows.extend((name, "not measured", "", "", "", "this run used no GPU") for name in ("H2D", "kernel", "D2H"))
-    return Rows(("stage", "µs a frame", "GB/s a worker", "ceiling", "reached", "limited by"), rows)
-
-
-def _limit(stage: Mapping[str, Any]) -> str:
-    if stage["ceiling_bytes_a_second"] is None:
-        return "not measured"
-    return f"{stage['ceiling']}{': exceeded, so measured too low' * stage.get('exceeds_ceiling', False)}"
+    run.require_stages()
+    return Rows(run_figures.STAGE_HEADINGS, run_figures.stage_rows(run.account), short=(0, 2, 3, 4))
 
 
 def ceiling_rows(run: RunRecord) -> Rows:
-    """Every ceiling that was measured, and those that were not.
+    """Every ceiling that was measured.
 
     Raises:
         AbsentError: None was.
     """
-    kept = run.account.get("ceilings")
-    if not kept:
+    if not run.ceilings:
         raise AbsentError("No ceilings were measured on this machine: photonflow roofline measure ARCHIVE.")
-    scale = {"B/s": (1e9, "GB/s"), "op/s": (1e9, "Gop/s"), "fault/s": (1e6, "million/s")}
-    rows: list[tuple[str, ...]] = []
-    for ceiling in kept["ceilings"]:
-        if ceiling["one_core"] is None:
-            rows.append((ceiling["name"], "not measured", "", ""))
-            continue
-        unit, name = scale[ceiling["unit"]]
-        both = (ceiling["one_core"], ceiling["all_cores"])
-        rows.append((ceiling["name"], *("–" if s is None else f"{s['median'] / unit:,.2f}" for s in both), name))
-    return Rows(("ceiling", "one core", "all cores", "unit"), rows)
+    return Rows(
+        ("ceiling", "one core", "all cores"),
+        [(c["name"], _rate(c["one_core"], c["unit"]), _rate(c["all_cores"], c["unit"])) for c in run.ceilings],
+    )
+
+
+def _rate(spread: Values | None, unit: str) -> str:
+    scale, name = {"B/s": (1e9, "GB/s"), "op/s": (1e9, "Gop/s"), "fault/s": (1e6, "million/s")}[unit]
+    return "–" if spread is None else f"{spread['median'] / scale:,.2f} {name}"
 
 
 def rung_rows(run: RunRecord) -> Rows:
@@ -167,7 +183,7 @@ def rung_rows(run: RunRecord) -> Rows:
     rows = [
         (
             step.idea,
-            f"{step.microseconds:,.1f}",
+            run_figures.microseconds(step.microseconds),
             f"×{steps[0].microseconds / step.microseconds:,.1f}",
             f"{step.clusters:,}",
             "yes" if step.identical else "NO",
@@ -191,28 +207,48 @@ def comparison_rows(run: RunRecord) -> Rows:
 
 
 def _stage_part(run: RunRecord) -> list[str]:
-    bound, reached = run.account["bound_frames_a_second"], run.account["frames_a_second"]
+    account = run.account
+    bound = account["bound_frames_a_second"]
     if bound is None:
         return ["Without all ceilings there is no bound: photonflow roofline measure ARCHIVE, then process again."]
+    workers = account["workers"]
+    at_best = f"{workers} workers would do" if workers != 1 else "one worker would do"
     return [
-        f"With every stage at its ceiling, and storage, cores and GPUs at work side by side, {run.account['workers']} "
-        f"workers would do {bound:,.0f} frames/s; {reached:,.0f} were reached, {reached / bound:.0%} of that."
+        f"With every stage at its ceiling, and storage, cores and GPUs at work side by side, {at_best} "
+        f"{run_figures.rate(bound)} frames/s; {run_figures.rate(account['frames_a_second'])} were reached, "
+        f"{account['share_of_bound']:.0%} of that. ◀ marks the stage in which most time went."
     ]
 
 
+_TIME_MEANS = {
+    "at the bound": "what the busiest of storage, cores and GPUs needs at its ceilings",
+    "overlap lost": "what the others took instead of being hidden behind it",
+    "below ceilings": "what stages took beyond their ceilings",
+    "start-up": "before the first batch",
+    "waiting": "for work",
+    "stragglers": "others still worked",
+    "finishing": "after the last batch",
+}
+
+
 def _time_part(run: RunRecord) -> list[str]:
-    faults, each = run.account["minor_faults"], run.account["seconds_a_fault"]
-    if each is None:
-        return [f"{faults:,} page faults; what one costs on this machine was not measured."]
-    return [f"{faults:,} page faults of {each * 1e6:.2f} µs took {faults * each:.2f} of the workers' seconds."]
+    parts = run.account["worker_seconds"]
+    means = [f"{name}: {means}" for name, means in _TIME_MEANS.items() if parts.get(name, 0) > 0]
+    return [
+        f"Parts of the workers' time: {'; '.join(means)}.",
+        f"Page faults, first touches of memory: {run_figures.page_faults(run.account)}.",
+    ]
 
 
 def _batches_part(run: RunRecord) -> list[str]:
     batches = run.require_batches()
     failed = int((batches["status"] != 0).sum())
     n = int(batches.sizes["batch"])
-    workers = len(batches.attrs.get("worker_names", []))
-    says = [f"{n:,} batch{'es' * (n != 1)} on {workers} worker{'s' * (workers != 1)}; the row below: rows written."]
+    names = worker_names(batches)
+    idle = [names[k] for k in range(len(names)) if not (batches["worker"] == k).any()]
+    says = [f"{n:,} batch{'es' * (n != 1)}, each as the sum of its stages; the last row: when rows had been written."]
+    if idle:
+        says.append(f"Without a batch: worker{'s' * (len(idle) != 1)} {', '.join(idle)}.")
     if failed:
         skipped = [str(line) for line in batches.attrs.get("skipped", [])]
         says.append(f"{failed:,} of them failed, and their frames are not in the dataset: {'; '.join(skipped[:3])}.")
@@ -224,9 +260,10 @@ def _nothing(run: RunRecord) -> list[str]:
 
 
 def _ladder_part(run: RunRecord) -> list[str]:
-    machine = run.bench.get("machine")
-    words = machine if isinstance(machine, str) else ", ".join(map(str, machine.values())) if machine else ""
-    return [f"Measured {run.bench.get('measured', '')} on {words}."] if words else []
+    machine, day = run.bench.get("machine"), str(run.bench.get("measured", ""))[:10]
+    if isinstance(machine, dict):
+        machine = f"{machine.get('processor', 'a machine')}, {machine.get('cores', '?')} cores"
+    return [f"Measured {f'on {day} ' if day else ''}on {machine}."] if machine else []
 
 
 def _cancellation_part(run: RunRecord) -> list[str]:
@@ -240,71 +277,101 @@ def _cancellation_part(run: RunRecord) -> list[str]:
     ]
 
 
-_Says = Callable[[RunRecord], list[str]]
-_PARTS: dict[str, tuple[str, str, Callable[[RunRecord], Figure], _Says, Callable[[RunRecord], Rows] | None]] = {
-    "stages": ("Stage by stage", "Bars: µs a frame of each stage", run_charts.stage_bars, _stage_part, stage_rows),
-    "roofline": ("Roofline", "Log-log plot of ceilings and stages", run_charts.roofline_chart, _nothing, ceiling_rows),
-    "time": ("Where the time went", "Bars: shares of the workers' time", run_charts.time_parts, _time_part, None),
-    "timeline": ("Batches on workers", "Timeline of batches on workers", run_charts.timeline, _batches_part, None),
-    "spectrum": ("Spectrum", "Histogram of cluster energies with its fitted peak", spectrum_chart, _nothing, None),
-    "hit_map": ("Hit map", "Map of clusters in each pixel", hit_map_chart, _nothing, None),
-    "ladder": ("The ladder", "Bars: µs a frame of each rung", bench_charts.ladder_chart, _ladder_part, rung_rows),
-    "counts": ("Variants against the reference", "Bars: ppm", bench_charts.counts_chart, _nothing, comparison_rows),
-    "spectra": ("Spectra of the variants", "Overlaid histograms", bench_charts.spectra_chart, _nothing, None),
-    "cancellation": (
-        "Why float32 is enough",
-        "Error of the variance over the mean",
-        lambda run: cancellation_chart(cancellation()),
-        _cancellation_part,
-        None,
-    ),
-}  # fmt: skip
+def _cancellation_chart(run: RunRecord, paper: Paper) -> Figure:
+    # It explains what the benchmark's variants differ by, and says nothing of a run.
+    if not run.bench:
+        raise AbsentError(bench_charts.NO_BENCH)
+    return cancellation_chart(cancellation(), paper)
 
 
-def _part(
-    run: RunRecord,
-    title: str,
-    alt: str,
-    draw: Callable[[RunRecord], Figure],
-    say: _Says,
-    tabulate: Callable[[RunRecord], Rows] | None,
-) -> Part:
-    says: list[str] = []
-    picture = table = None
-    try:
-        with look():
-            figure = draw(run)
-            picture = Picture(title.lower().replace(" ", "_"), f"{alt}.", svg(figure), png(figure))
-        says += say(run)
-    except AbsentError as absent:
-        says.append(str(absent))
-    if tabulate is not None:
+@dataclass(frozen=True)
+class _About:
+    """How a part is made.
+
+    Args:
+        title: Its heading.
+        alt: What its picture shows.
+        draw: Draws that.
+        says: What is said beside it.
+        tabulate: Figures.
+    """
+
+    title: str
+    alt: str
+    draw: Callable[[RunRecord, Paper], Figure]
+    says: Callable[[RunRecord], list[str]] = _nothing
+    tabulate: Callable[[RunRecord], Rows] | None = None
+
+    def made(self, run: RunRecord) -> tuple[Part, str]:
+        """The part, and why there is no picture or no table; empty if there are."""
+        says: list[str] = []
+        reason, picture, table = "", None, None
         try:
-            table = tabulate(run)
+            with look():
+                figure = self.draw(run, PAGE)
+            name = self.title.lower().replace(" ", "_")
+            picture = Picture(name, f"{self.alt}.", figure, lambda paper: self.draw(run, paper))
+            says += self.says(run)
         except AbsentError as absent:
-            if str(absent) not in says:
-                says.append(str(absent))
-    return Part(title, says, picture, table)
+            reason = str(absent)
+        if self.tabulate is not None:
+            try:
+                table = self.tabulate(run)
+            except AbsentError as absent:
+                reason = reason or str(absent)
+        return Part(self.title, says, picture, table), reason
+
+
+_PARTS = {
+    "stages": _About(
+        "Stage by stage", "Bars: µs a frame of each stage", run_charts.stage_bars, _stage_part, stage_rows
+    ),
+    "roofline": _About("Roofline", "Log-log plot of ceilings and stages", roofline_chart, tabulate=ceiling_rows),
+    "time": _About("Where the time went", "Bars: shares of the workers' time", run_charts.time_parts, _time_part),
+    "timeline": _About("Batches on workers", "Timeline of batches on workers", timeline, _batches_part),
+    "spectrum": _About("Spectrum", "Histogram of cluster energies with its fitted peak", spectrum_chart),
+    "hit_map": _About("Hit map", "Map of clusters in each pixel", hit_map_chart),
+    "eta": _About("Eta", "Map of how charge is split between neighbouring pixels", eta_chart),
+    "ladder": _About("The ladder", "Bars: µs a frame of each rung", bench_charts.ladder_chart, _ladder_part, rung_rows),
+    "counts": _About(
+        "Variants against the reference", "Bars: parts per million", bench_charts.counts_chart, tabulate=comparison_rows
+    ),
+    "spectra": _About("Spectra of the variants", "Overlaid histograms", bench_charts.spectra_chart),
+    "cancellation": _About(
+        "Why float32 is enough", "Error of the variance over the mean", _cancellation_chart, _cancellation_part
+    ),
+}
+
+
+def _not_measured(run: RunRecord) -> dict[str, str]:
+    """What a machine without a GPU has no figures of, and ceilings that could not be measured."""
+    absent: dict[str, str] = {}
+    if run.stages and not any(map(run_figures.is_of_a_gpu, run.stages.values())):
+        absent["The stages of a GPU (H2D, kernel, D2H)"] = "This run used no GPU."
+    names: dict[str, list[str]] = {}
+    for ceiling in (run.account.get("ceilings") or {"ceilings": []})["ceilings"]:
+        if ceiling["one_core"] is None:
+            names.setdefault(str(ceiling.get("missing") or "not measured"), []).append(ceiling["name"])
+    return absent | {
+        f"Ceilings of {'; '.join(of)}": f"{reason[0].upper()}{reason[1:]}." for reason, of in names.items()
+    }
 
 
 def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     account = run.account
     yield "frames", f"{run.n_frames:,}"
     yield "clusters", f"{run.n_clusters:,}"
+    if run.n_frames:
+        yield "clusters a frame", f"{run.n_clusters / run.n_frames:,.1f}"
     if account:
-        yield "frames/s", _number(account["frames_a_second"], ",.0f")
-        yield "of the bound", _number(account["share_of_bound"], ".0%", "not measured")
+        yield "seconds", f"{account['seconds']:.2f}"
+        yield "frames/s", run_figures.rate(account["frames_a_second"])
+        yield "share of the bound", run_figures.number(account["share_of_bound"], ".0%", "not measured")
         yield "workers", str(account["workers"])
-    yield "threshold", f"{run.attrs.get('n_sigma', '?')} σ, {run.window[0]}×{run.window[1]} window"
-    yield "machine", str(run.attrs.get("device", "unknown"))
+    threshold = run.attrs.get("n_sigma", "?")
+    yield "threshold", f"{threshold:g} σ" if isinstance(threshold, int | float) else f"{threshold} σ"
+    yield "window", f"{run.window[0]}×{run.window[1]} pixels"
     if run.stages:
-        decoded = max(stage["nbytes"] for stage in run.stages.values() if not is_of_a_gpu(stage))
+        decoded = max(stage["nbytes"] for stage in run.stages.values() if not run_figures.is_of_a_gpu(stage))
         yield "frames decoded", human_bytes(decoded)
-
-
-def _number(value: float | None, form: str, absent: str = "–") -> str:
-    return absent if value is None or not math.isfinite(value) else format(value, form)
-
-
-def _gigabytes(rate: float | None) -> str:
-    return _number(None if rate is None else rate / 1e9, ".2f")
+    yield "machine", str(run.attrs.get("device", "unknown"))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from workflows.printable import printable
 from workflows.reporting.bench_charts import ladder_chart, rungs
-from workflows.reporting.contents import Part, Picture, Report, Rows
+from workflows.reporting.contents import Report, Rows
 from workflows.reporting.run_record import AbsentError
-from workflows.reporting.style import ACCENT, FAINT, INK, look, png
+from workflows.reporting.style import ACCENT, FAINT, INK, PAGE, look, png
+from workflows.run_figures import microseconds
 
 if TYPE_CHECKING:
     from pptx.presentation import Presentation as Slides
@@ -58,19 +59,18 @@ def write_deck(report: Report, path: Path) -> None:
         OSError: They can't be written.
     """
     deck = _Deck(report)
-    parts = report.parts
     deck.title_slide()
     deck.text_slide("Problem and baseline", _problem(report))
-    deck.part_slide(parts["ladder"])
+    deck.part_slides("ladder")
     deck.text_slide("Methodology", _methodology(report))
     deck.rung_slides()
     deck.facts_slide("Results", report.facts, report.advice)
-    for name in ("stages", "roofline", "time", "timeline"):
-        deck.part_slide(parts[name])
-    for name in ("counts", "spectra", "cancellation", "spectrum", "hit_map"):
-        deck.part_slide(parts[name], heading=f"Validation: {parts[name].title[0].lower()}{parts[name].title[1:]}")
+    deck.part_slides("stages", "roofline", "time", "timeline")
+    deck.part_slides("counts", "spectra", "cancellation", "spectrum", "hit_map", "eta", of="Validation")
     deck.code_slide("How to use it", HOW_TO)
     deck.table_slide("Choosing the knobs, and what each costs", KNOBS)
+    if report.left_out:
+        deck.text_slide("Not in these slides", [f"{what}. {why}" for what, why in report.left_out], size=16)
     deck.text_slide("Next steps", _next_steps(report))
     deck.save(path)
 
@@ -100,9 +100,9 @@ class _Deck:
         about = [self._report.advice, str(self._report.run.attrs.get("device", ""))]
         _write(slide, about, (MARGIN, 2.9, WIDTH - 2 * MARGIN, 2.5), size=20)
 
-    def text_slide(self, title: str, lines: Sequence[str]) -> None:
+    def text_slide(self, title: str, lines: Sequence[str], size: float = 20) -> None:
         slide = self._slide(title)
-        _write(slide, lines, (MARGIN, TOP, WIDTH - 2 * MARGIN, HEIGHT - TOP - 0.8), size=20, gap=10)
+        _write(slide, lines, (MARGIN, TOP, WIDTH - 2 * MARGIN, HEIGHT - TOP - 0.8), size=size, gap=10)
 
     def code_slide(self, title: str, lines: Sequence[str]) -> None:
         slide = self._slide(title)
@@ -118,36 +118,42 @@ class _Deck:
     def table_slide(self, title: str, rows: Rows) -> None:
         _table(self._slide(title), rows, (MARGIN, TOP, WIDTH - 2 * MARGIN))
 
-    def part_slide(self, part: Part, heading: str | None = None) -> None:
-        """The picture at the left, what is said and the figures at its right; or what is said alone."""
-        slide = self._slide(heading or part.title)
+    def part_slides(self, *names: str, of: str = "") -> None:
+        """A slide for each of these parts that shows something, under a common heading."""
+        for name in names:
+            part = self._report.parts.get(name)
+            if part is not None and part.picture is not None:
+                heading = f"{of}: {part.title[0].lower()}{part.title[1:]}" if of else part.title
+                self._picture_slide(heading, part.picture.png, part.says, part.table)
+
+    def _picture_slide(self, title: str, content: bytes, says: Sequence[str], rows: Rows | None = None) -> None:
+        """The picture at the left, what is said and the figures at its right."""
+        slide = self._slide(title)
         room = HEIGHT - TOP - 0.7
-        if part.picture is None:
-            _write(slide, part.says, (MARGIN, TOP, WIDTH - 2 * MARGIN, room), size=20, gap=10)
-            return
         left, width = MARGIN, 7.6
-        picture = slide.shapes.add_picture(
-            io.BytesIO(part.picture.png), _inches(left), _inches(TOP), width=_inches(width)
-        )
+        picture = slide.shapes.add_picture(io.BytesIO(content), _inches(left), _inches(TOP), width=_inches(width))
         if picture.height > _inches(room):
             ratio = picture.width / picture.height
             picture.height, picture.width = _inches(room), _inches(room * ratio)
         left = left + width + 0.3
-        _write(slide, part.says, (left, TOP, WIDTH - left - MARGIN, 2.2), size=14, gap=6)
-        if part.table is not None:
-            short = Rows(part.table.headings[:4], [row[:4] for row in part.table.rows if "not measured" not in row])
-            lines = sum(-(-len(said) // 38) for said in part.says)
+        _write(slide, says, (left, TOP, WIDTH - left - MARGIN, 2.2), size=14, gap=6)
+        if rows is not None:
+            columns = rows.short or range(min(4, len(rows.headings)))
+            short = Rows(
+                tuple(rows.headings[k] for k in columns), [tuple(row[k] for k in columns) for row in rows.rows]
+            )
+            lines = sum(-(-len(said) // 38) for said in says)
             _table(slide, short, (left, TOP + 0.3 + 0.27 * lines, WIDTH - left - MARGIN), size=8)
 
     def rung_slides(self) -> None:
         try:
             steps = rungs(self._report.run)
-        except AbsentError as absent:
-            self.text_slide("Rung by rung", [str(absent)])
+        except AbsentError:
             return
         for place, step in enumerate(steps):
             lines = [
-                f"{step.microseconds:,.1f} µs a frame, quartiles {step.lowest:,.1f} to {step.highest:,.1f}.",
+                f"{microseconds(step.microseconds)} µs a frame, quartiles {microseconds(step.lowest)} to "
+                f"{microseconds(step.highest)}.",
                 f"{step.clusters:,} clusters, {'the same as' if step.identical else 'NOT those of'} the reference.",
             ]
             if place:
@@ -155,9 +161,8 @@ class _Deck:
                 first = steps[0].microseconds / step.microseconds
                 lines.insert(1, f"{before:,.2f} times as fast as the rung before, {first:,.1f} times as the first.")
             with look():
-                picture = png(ladder_chart(self._report.run, place))
-            part = Part(f"Rung {place + 1}: {step.idea}", lines, Picture("rung", "", b"", picture))
-            self.part_slide(part)
+                figure = ladder_chart(self._report.run, PAGE, place)
+            self._picture_slide(f"Rung {place + 1}: {step.idea}", png(figure), lines)
 
     def _slide(self, title: str) -> Slide:
         slide: Slide = self._deck.slides.add_slide(self._deck.slide_layouts[6])
@@ -178,7 +183,7 @@ def _problem(report: Report) -> list[str]:
     ]
     try:
         first = rungs(run)[0]
-        lines.append(f"Baseline: {first.idea}, {first.microseconds:,.1f} µs a frame.")
+        lines.append(f"Baseline: {first.idea}, {microseconds(first.microseconds)} µs a frame.")
     except AbsentError as absent:
         lines.append(f"No baseline to compare with. {absent}")
     return lines
@@ -202,7 +207,7 @@ def _next_steps(report: Report) -> list[str]:
         lines.append("Measure this machine's ceilings: photonflow roofline measure ARCHIVE, then process again.")
     if not report.run.bench:
         lines.append("Run the benchmark, and give its results with --bench.")
-    return [*lines, "GPU stages were not measured: this run used none."]
+    return lines
 
 
 def _inches(length: float) -> Any:

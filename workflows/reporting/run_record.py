@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import xarray as xr
 
 from cluster_store import dataset_status, open_dataset, read_attributes, read_table
 from frame_archive import location_of
+from workflows.dataset_pictures import Counted, count
+from workflows.run_figures import kept_account, stages_at_work
 
 
 class AbsentError(ValueError):
@@ -56,6 +58,16 @@ class RunRecord:
         return int(self.clusters["n_clusters"].sum(dtype="int64"))
 
     @property
+    def is_listed(self) -> bool:
+        """Whether the dataset has a list of its clusters."""
+        return "cluster" in self.clusters.sizes
+
+    @cached_property
+    def counted(self) -> Counted:
+        """Hit map, spectrum and eta, as far as there are."""
+        return count(self.clusters, self.products)
+
+    @property
     def window(self) -> tuple[int, int]:
         """Rows and columns of the window around a photon."""
         rows, columns = self.attrs["cluster_size"]
@@ -64,8 +76,7 @@ class RunRecord:
     @property
     def stages(self) -> dict[str, dict[str, Any]]:
         """What each stage did, by name; empty if that was not kept."""
-        stages: dict[str, dict[str, Any]] = self.account.get("stages", {})
-        return {name: stage for name, stage in stages.items() if stage["busy_seconds"] > 0}
+        return stages_at_work(self.account)
 
     @property
     def ceilings(self) -> list[dict[str, Any]]:
@@ -77,10 +88,12 @@ class RunRecord:
         """The stages.
 
         Raises:
-            AbsentError: The dataset does not know them.
+            AbsentError: The dataset does not know them, or no frame came through them.
         """
         if not self.stages:
             raise AbsentError("The dataset does not say how long its stages took: process the archive again.")
+        if not self.account["frames"]:
+            raise AbsentError("Of the run's frames none is in the dataset.")
         return self.stages
 
     def require_batches(self) -> xr.Dataset:
@@ -92,11 +105,6 @@ class RunRecord:
         if self.batches is None or "began" not in self.batches:
             raise AbsentError("The dataset has no table of its batches: process the archive again.")
         return self.batches
-
-
-def is_of_a_gpu(stage: Mapping[str, Any]) -> bool:
-    """Whether a stage is a GPU's, which passes within one of the workers'."""
-    return stage.get("within") is not None
 
 
 def read_run(path: str, bench: str | None) -> RunRecord:
@@ -114,19 +122,11 @@ def read_run(path: str, bench: str | None) -> RunRecord:
         path=location_of(path),
         clusters=open_dataset(path),
         attrs=attrs,
-        account=_json(attrs.get("throughput")),
+        account=kept_account(attrs),
         batches=read_table(path, "batches"),
         products=read_table(path, "products"),
         bench={} if bench is None else _bench(bench),
     )
-
-
-def _json(text: Any) -> dict[str, Any]:
-    try:
-        values = json.loads(text)
-    except (TypeError, ValueError):
-        return {}
-    return values if isinstance(values, dict) and isinstance(values.get("stages"), dict) else {}
 
 
 def _bench(path: str) -> dict[str, Any]:

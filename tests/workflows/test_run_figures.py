@@ -1,0 +1,67 @@
+"""What is told of a run's speed, by its summary, by ``inspect`` and in a report."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import xarray as xr
+
+from workflows.pictures import require_matplotlib
+from workflows.reporting.contents import make_report
+from workflows.reporting.run_record import read_run
+from workflows.run_figures import kept_account
+
+
+def cells(page: str) -> dict[str, list[str]]:
+    """The lines of a table on the terminal: their cells by what the first one says."""
+    lines = [re.split(r"\s{2,}", line.strip()) for line in page.splitlines()]
+    return {first.removesuffix(" ◀"): rest for first, *rest in lines}
+
+
+def test_a_run_its_dataset_and_its_report_tell_the_same_figures(python_m, photonflow, archive):
+    # Of three batches one can't be read: its frames are in none of the rates.
+    chunk = archive / "frames" / "c" / "1" / "0" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:50])
+    arguments = ("--batch-size", 10, "--cpus", 2, "--on-bad-batch", "skip", "--no-progress")
+    process = cells(python_m("process", archive, *arguments).stdout)
+    dataset = archive.with_name("a.clusters.zarr")
+    inspect = cells(photonflow("inspect", dataset).stdout)
+    values = json.loads(photonflow("inspect", dataset, "--json").stdout)
+    kept = json.loads(xr.open_zarr(dataset).attrs["throughput"])
+    require_matplotlib()
+    report = make_report(read_run(str(dataset), None), only=("stages",))
+    facts, rows = dict(report.facts), {row[0].removesuffix(" ◀"): row for row in report.parts["stages"].table.rows}
+
+    assert process["frames lost"][0] == "10"
+    assert kept["frames"] == 20
+    assert process["frames/s"][0] == inspect["frames a second"][0] == facts["frames/s"]
+    assert process["seconds"][0] == inspect["seconds"][0].split()[0] == facts["seconds"]
+    assert process["seconds"][1] == inspect["seconds"][0].partition(" ")[2]
+    assert "on 2 workers" in process["seconds"][1]
+    assert inspect["workers"][0] == facts["workers"] == "2"
+    assert process["binds"] == inspect["binds"] == [report.advice]
+    for told in ("time", "page faults"):
+        assert process[told] == inspect[told]
+    for stage in ("read", "decode", "find", "write", "idle"):
+        assert process[stage] == [cell for cell in rows[stage][1:] if cell]
+        seconds, micros = process[stage][:2]
+        assert inspect[stage][0].startswith(f"{seconds} worker seconds, {micros} µs a frame")
+    assert values["throughput"]["frames_a_second"] == kept["frames_a_second"]
+    assert values["stages"] == kept["stages"] | {"idle": kept["idle_seconds"]}
+    # Decoding is within reading in the table of batches, and nowhere added to it.
+    assert not [name for name in values["batches"] if name.endswith("_seconds")]
+
+
+def test_a_stage_without_bytes_is_not_told_of(python_m, photonflow, archive):
+    arguments = ("--no-clusters", "--products", "hitmap", "--cpus", 1, "--no-progress")
+    process = cells(python_m("process", archive, *arguments).stdout)
+    assert "find" in process
+    assert "write" not in process
+    assert "write" not in cells(photonflow("inspect", archive.with_name("a.clusters.zarr")).stdout)
+
+
+def test_attributes_that_are_not_an_account_tell_nothing():
+    for text in ("", "[]", '{"stages": {}}', None):
+        assert kept_account({"throughput": text}) == {}
+    assert kept_account({}) == {}

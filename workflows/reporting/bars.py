@@ -1,0 +1,122 @@
+"""Horizontal bars, each with its name and what is said of it: beside the bar, or above it where there is no room."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workflows.reporting.style import ACCENT, INK, Paper
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+_POINTS = 9
+# Characters of a name: in each of its two lines beside a bar, and in its line above one.
+_BESIDE, _ABOVE = 28, 44
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One of them.
+
+    Args:
+        name: What it is of.
+        value: How long it is.
+        said: The figures beside it.
+        colour: Its colour.
+        is_marked: Whether it is the one to look at.
+        line_at: Where a black line crosses it.
+        spread: From where to where the value may lie.
+    """
+
+    name: str
+    value: float
+    said: str
+    colour: str
+    is_marked: bool = False
+    line_at: float | None = None
+    spread: tuple[float, float] | None = None
+
+
+def bar_chart(
+    paper: Paper, bars: Sequence[Bar], label: str, *, lowest: float = 0.0, log: bool = False
+) -> tuple[Figure, Axes]:
+    """Draw bars from top to bottom.
+
+    Args:
+        paper: What they are drawn on.
+        bars: They; one at least.
+        label: Of the axis.
+        lowest: Where the axis begins.
+        log: Whether it is logarithmic.
+    """
+    if paper.is_narrow:
+        # Where a name and what is said are too long for a line together, each has its own.
+        is_long = max(len(bar.name) + len(bar.said) for bar in bars) > _ABOVE
+        pitch = 0.62 if is_long else 0.46
+        middle, height = 0.5 - 0.11 / pitch, 0.17 / pitch
+    else:
+        is_long, pitch, middle, height = False, 0.4, 0.0, 0.62
+    figure, axes = paper.figure(1.15 + pitch * len(bars))
+    places = np.arange(len(bars)) + middle
+    values = [bar.value for bar in bars]
+    axes.barh(places, values, height, color=[bar.colour for bar in bars])
+    for place, bar in zip(places, bars, strict=True):
+        if bar.spread is not None:
+            axes.plot(bar.spread, [place, place], color=INK, linewidth=1.2)
+        if bar.line_at is not None:
+            reach = 0.58 * height
+            axes.plot([bar.line_at] * 2, [place - reach, place + reach], color=INK, linewidth=1.6)
+    if log:
+        axes.set_xscale("log")
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    # In the middle of the picture: names may take half of it.
+    figure.supxlabel(paper.wrapped(label), fontsize="medium")
+    least = max(lowest, 0.0)
+    ends = [max(bar.value, bar.line_at or least, *(bar.spread or (least,))) for bar in bars]
+    axes.set_xlim(lowest, max([*ends, least + 1e-9]) * (1.3 if log else 1.02))
+    if paper.is_narrow:
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        for row, bar in enumerate(bars):
+            across = axes.get_yaxis_transform()
+            above = row + middle - height / 2 - 0.03
+            name = textwrap.shorten(bar.name, _ABOVE, placeholder="…")
+            axes.text(0, above - is_long * 0.16 / pitch, name, va="bottom", transform=across, **_font(bar))
+            axes.text(1, above, bar.said, va="bottom", ha="right", transform=across, **_font(bar))
+    else:
+        axes.set_yticks(places, [textwrap.fill(bar.name, _BESIDE, max_lines=2, placeholder="…") for bar in bars])
+        texts = [
+            axes.text(end, place, f"  {bar.said}", va="center", in_layout=False, **_font(bar))
+            for end, place, bar in zip(ends, places, bars, strict=True)
+        ]
+        _make_room(figure, axes, texts, ends, log=log)
+    return figure, axes
+
+
+def _font(bar: Bar) -> dict[str, Any]:
+    return {
+        "fontsize": _POINTS,
+        "weight": "bold" if bar.is_marked else "normal",
+        "color": ACCENT if bar.is_marked else INK,
+    }
+
+
+def _make_room(figure: Figure, axes: Axes, texts: Sequence[Text], ends: Sequence[float], *, log: bool) -> None:
+    """Move the end of the axis so far that every text that begins at the end of its bar is within the axes."""
+    figure.draw_without_rendering()  # Only now is it known how wide a text is.
+    width = axes.get_window_extent().width
+    start, stop = axes.get_xlim()
+    (first, last), at = (np.log10([start, stop]), np.log10(ends)) if log else (np.array([start, stop]), np.array(ends))
+    needed = [
+        (where - first) / max(1 - 1.04 * text.get_window_extent().width / width, 0.2)
+        for where, text in zip(at, texts, strict=True)
+    ]
+    stop = first + max([last - first, *needed])
+    axes.set_xlim(start, 10**stop if log else stop)

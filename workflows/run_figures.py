@@ -1,0 +1,127 @@
+"""The figures of a run's throughput, told alike by its summary, by ``inspect`` and in a report.
+
+All are texts of one account, :meth:`roofline.accounting.Account.as_dict`, which the dataset keeps: nothing is worked
+out a second time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+Values = Mapping[str, Any]
+
+STAGE_HEADINGS = ("stage", "worker seconds", "µs a frame", "GB/s a worker", "ceiling", "reached", "limited by")
+
+
+_NEEDED = {"advice", "frames", "seconds", "workers", "stages", "worker_seconds", "idle_seconds", "minor_faults"} | {
+    "binds", "bound_frames_a_second", "frames_a_second", "share_of_bound", "seconds_a_fault",
+}  # fmt: skip
+
+
+def kept_account(attrs: Values) -> dict[str, Any]:
+    """The account that a dataset's attributes keep; nothing without one, or if it is not whole."""
+    try:
+        account = json.loads(attrs["throughput"])
+    except (KeyError, TypeError, ValueError):
+        return {}
+    return account if isinstance(account, dict) and account.keys() >= _NEEDED else {}
+
+
+def number(value: float | None, form: str, absent: str = "–") -> str:
+    """The number in this form, or what stands for one that there isn't."""
+    return format(value, form) if value is not None and math.isfinite(value) else absent
+
+
+def rate(frames_a_second: float | None, absent: str = "–") -> str:
+    """Frames a second, in whole ones where there are many."""
+    return number(frames_a_second, ",.0f" if (frames_a_second or 0) >= 100 else ".3g", absent)
+
+
+def microseconds(value: float | None) -> str:
+    """µs a frame, in whole ones where there are many."""
+    return number(value, ",.0f" if (value or 0) >= 1000 else ",.1f")
+
+
+def is_of_a_gpu(stage: Values) -> bool:
+    """Whether a stage is a GPU's, which passes within one of the workers'."""
+    return stage.get("within") is not None
+
+
+def stages_at_work(account: Values) -> dict[str, dict[str, Any]]:
+    """The stages that did something, by name."""
+    return {name: stage for name, stage in account.get("stages", {}).items() if stage["busy_seconds"] > 0}
+
+
+def stage_rows(account: Values) -> list[tuple[str, ...]]:
+    """A row of texts, as the headings say, for each stage that did something, and one for the time in none."""
+    rows: list[tuple[str, ...]] = [
+        (
+            f"{'· ' * is_of_a_gpu(stage)}{name}{' ◀' * (name == account['binds'])}",
+            f"{stage['busy_seconds']:.2f}",
+            microseconds(stage["microseconds_a_frame"]),
+            _gigabytes(stage["bytes_a_second"]),
+            _gigabytes(stage["ceiling_bytes_a_second"]),
+            number(stage["share_of_ceiling"], ".0%"),
+            _limit(stage),
+        )
+        for name, stage in stages_at_work(account).items()
+    ]
+    if account["frames"]:
+        idle: float = account["idle_seconds"]
+        rows.append(("idle", f"{idle:.2f}", microseconds(idle / account["frames"] * 1e6), "", "", "", ""))
+    return rows
+
+
+def pace(account: Values) -> str:
+    """How long the run took, on how many workers."""
+    workers = account["workers"]
+    start_up = account["worker_seconds"]["start-up"] / max(workers, 1)
+    return f"on {workers} worker{'s' * (workers != 1)}, after {start_up:.2f} to start up"
+
+
+def bound(account: Values) -> str:
+    """What the ceilings would allow beside what was reached."""
+    most = account["bound_frames_a_second"]
+    if most is None:
+        return "not known: a ceiling was not measured (photonflow roofline measure ARCHIVE)"
+    return f"{rate(most)} frames/s; reached {rate(account['frames_a_second'])}, {account['share_of_bound']:.0%} of it"
+
+
+def time_shares(account: Values) -> str:
+    """Where the workers' seconds went; nothing if there were none."""
+    parts = account["worker_seconds"]
+    total = sum(parts.values())
+    shares = {name: seconds / total for name, seconds in parts.items()} if total > 0 else {}
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if abs(share) >= 0.005)
+
+
+def page_faults(account: Values) -> str:
+    """First touches of memory, and what they cost."""
+    count, each = account["minor_faults"], account["seconds_a_fault"]
+    if each is None:
+        return f"{count:,}; what they cost was not measured"
+    busy = sum(stage["busy_seconds"] for stage in account["stages"].values() if not is_of_a_gpu(stage))
+    share = f": {count * each / busy:.0%} of the stages' time" if busy > 0 else ""
+    return f"{count:,}, {each * 1e6:.2f} µs each, {count * each:.2f} worker seconds{share}"
+
+
+def exceeded(account: Values) -> str:
+    """The stages that were faster than was measured on this machine, as a sentence; nothing if there are none."""
+    names = [name for name, stage in account["stages"].items() if stage.get("exceeds_ceiling")]
+    if not names:
+        return ""
+    what = f"{' and '.join(names)} did more than was measured on this machine, which was busy then, perhaps"
+    return f"{what}: measure again (photonflow roofline measure ARCHIVE)"
+
+
+def _gigabytes(bytes_a_second: float | None) -> str:
+    return number(None if bytes_a_second is None else bytes_a_second / 1e9, ".2f")
+
+
+def _limit(stage: Values) -> str:
+    if stage["ceiling_bytes_a_second"] is None:
+        return f"{stage['ceiling']}: not measured"
+    return f"{stage['ceiling']}{': exceeded' * stage.get('exceeds_ceiling', False)}"
