@@ -1,13 +1,16 @@
 """Clusters in other people's formats: the same values, read by the libraries that people read them with."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from cluster_store import DatasetError, DatasetLayout, open_clusters
+from cluster_store import DatasetError, DatasetLayout, create_dataset, finish_dataset, open_clusters
 from cluster_store.formats import ClustLayout, export_clusters, import_clusters
 from cluster_store.formats import stored_clusters as stored_clusters_module
 
@@ -323,6 +326,85 @@ def content_of(place):
     """Every file below a place, with its bytes."""
     files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
     return {str(file.relative_to(place)): file.read_bytes() for file in files}
+
+
+class TestHostilePlaces:
+    """Disks that are full, names that are odd, others that write at the same time."""
+
+    @pytest.mark.parametrize("name", ["c.clust", "c.h5", "c.parquet", "c.zarr"])
+    def test_a_disk_that_takes_no_more_is_a_sentence_and_leaves_nothing(self, finished, tmp_path, name):
+        source, room = finished[0], 2000
+        if name == "c.zarr":
+            source = tmp_path / "a.clust"
+            export_clusters(finished[0], source)
+        before = sorted(tmp_path.rglob("*"))
+        # No file may be larger: writing fails as on a full disk, and in a process of its own, for HDF5 has been seen to
+        # take the whole process with it.
+        script = (
+            "import resource, signal, sys\n"
+            "from cluster_store.formats import ClustLayout, export_clusters, import_clusters\n"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))\n"
+            "said = dict(layout=ClustLayout((3, 3), 'int32'), frame_shape=(40, 60), attrs={})\n"
+            "source, to = sys.argv[1:]\n"
+            "try:\n"
+            "    import_clusters(source, to, **said) if to.endswith('zarr') else export_clusters(source, to)\n"
+            "except ValueError as refusal:\n"
+            "    print(refusal, end='')\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, source, tmp_path / name], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "File too large" in done.stdout
+        assert "\n" not in done.stdout
+        assert sorted(tmp_path.rglob("*")) == before
+
+    @pytest.mark.parametrize("suffix", [".clust", ".h5", ".parquet"])
+    def test_any_name_will_do_that_the_file_system_takes(self, finished, tmp_path, suffix):
+        names = [f"with space{suffix}", f"µ 光子{suffix}", os.fsdecode(b"not unicode \xff") + suffix, f"s3:a{suffix}"]
+        for name in names:
+            export_clusters(finished[0], tmp_path / name)
+            export_clusters(finished[0], tmp_path / name, overwrite=True)
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([*names, "clusters.zarr"])
+
+    @pytest.mark.parametrize("name", ["c.clust", "c.h5", "c.parquet"])
+    def test_of_two_that_write_to_one_name_the_second_leaves_the_first_as_it_is(self, finished, tmp_path, name):
+        other = []
+
+        def meanwhile(frames, clusters):
+            if not other:
+                other.append(export_clusters(finished[0], tmp_path / name, frames=(7, 30)))
+
+        with pytest.raises(DatasetError, match=r"exists; choose another place, or ask to overwrite it"):
+            export_clusters(finished[0], tmp_path / name, on_progress=meanwhile)
+        export_clusters(finished[0], tmp_path / f"alone_{name}", frames=(7, 30))
+        assert content_of(tmp_path / name) == content_of(tmp_path / f"alone_{name}")
+        assert len(list(tmp_path.iterdir())) == 3
+
+    def test_a_damaged_hdf5_file_is_nobodys_and_stays(self, finished, tmp_path):
+        export_clusters(finished[0], tmp_path / "c.h5")
+        whole = (tmp_path / "c.h5").read_bytes()
+        for damaged in (whole[:3000], whole[:100] + bytes(3000) + whole[3100:]):
+            (tmp_path / "c.h5").write_bytes(damaged)
+            with pytest.raises(DatasetError, match="is no HDF5 file of photonflow's"):
+                export_clusters(finished[0], tmp_path / "c.h5", overwrite=True)
+            assert (tmp_path / "c.h5").read_bytes() == damaged
+
+
+def test_attributes_of_any_kind_are_in_the_hdf5_file(tmp_path, layout):
+    h5py = pytest.importorskip("h5py")
+    attrs = {"history": "one\ntwo", "big": 2**70, "nothing": None, "nul": "a\0b", "mixed": [1, "x"], "half": "\ud800"}
+    layout = replace(layout, n_frames=0)
+    create_dataset(tmp_path / "c.zarr", layout, attrs)
+    finish_dataset(tmp_path / "c.zarr", layout, 0, {})
+    export_clusters(tmp_path / "c.zarr", tmp_path / "c.h5")
+    with h5py.File(tmp_path / "c.h5") as file:
+        kept = file["entry/parameters"].attrs
+        assert kept["history"] == "one\ntwo"
+        assert {name: json.loads(kept[name]) for name in attrs if name != "history"} == {
+            name: value for name, value in attrs.items() if name != "history"
+        }
 
 
 def test_a_name_says_the_format(finished, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cluster_store.formats.hdf5_file import ForgivingFile
 from cluster_store.formats.libraries import required
 from cluster_store.formats.stored_clusters import FrameBlock, FrameSpan, StoredClusters
 from cluster_store.schema import cluster_variables, frame_variables, window_offsets
@@ -38,23 +40,38 @@ def write_hdf5(clusters: StoredClusters, span: FrameSpan, place: Path, on_progre
 
     Raises:
         DatasetError: h5py is not installed, or the dataset is damaged.
+        OSError: The disk takes no more.
     """
     required("h5py", "HDF5")
     import h5py
 
-    with h5py.File(place, "x", libver=("v108", "latest")) as file:
-        events = _structure(file, clusters, span)
-        frames_done = clusters_done = 0
-        for block in clusters.blocks(span):
-            frames = slice(frames_done, frames_done + len(block.n_clusters))
-            rows = slice(clusters_done, clusters_done + len(block))
-            for name, values in _frame_values(block, clusters_done).items():
-                events[name][frames] = values
-            for name, values in _cluster_values(block, span.start, clusters.layout.frame_shape[1]).items():
-                if len(values):
-                    events[name][rows] = values
-            frames_done, clusters_done = frames.stop, rows.stop
-            on_progress(frames_done, clusters_done)
+    with closing(ForgivingFile(place)) as disk:
+        with h5py.File(disk, "w", libver=("v108", "latest")) as file:
+            _write(file, disk, clusters, span, on_progress)
+        disk.raise_failure()
+
+
+def _write(
+    file: "h5py.File",
+    disk: ForgivingFile,
+    clusters: StoredClusters,
+    span: FrameSpan,
+    on_progress: Callable[[int, int], None],
+) -> None:
+    # Kept open: HDF5 compresses a chunk that is not full each time that its array is closed.
+    arrays = dict(_structure(file, clusters, span).items())
+    frames_done = clusters_done = 0
+    for block in clusters.blocks(span):
+        frames = slice(frames_done, frames_done + len(block.n_clusters))
+        rows = slice(clusters_done, clusters_done + len(block))
+        for name, values in _frame_values(block, clusters_done).items():
+            arrays[name][frames] = values
+        for name, values in _cluster_values(block, span.start, clusters.layout.frame_shape[1]).items():
+            if len(values):
+                arrays[name][rows] = values
+        disk.raise_failure()
+        frames_done, clusters_done = frames.stop, rows.stop
+        on_progress(frames_done, clusters_done)
 
 
 def is_our_hdf5(place: Path) -> bool:
@@ -67,7 +84,7 @@ def is_our_hdf5(place: Path) -> bool:
     try:
         with h5py.File(place, "r") as file:
             return file.attrs.get("creator") == CREATOR and f"{ENTRY}/{EVENTS}" in file
-    except OSError:  # damaged, and so nobody's
+    except (OSError, KeyError, RuntimeError):  # damaged, and so nobody's
         return False
 
 
@@ -120,11 +137,16 @@ def _group(parent: "h5py.Group", name: str, kind: str, **attrs: Any) -> "h5py.Gr
 
 def _attribute(value: Any) -> Any:
     """HDF5 attributes hold numbers, strings and lists of numbers; whatever else is JSON."""
-    if isinstance(value, str) and value.isprintable():
+    if isinstance(value, str) and "\0" not in value and _is_unicode(value):
         return value
     if _is_number(value) or (isinstance(value, list) and value and all(_is_number(entry) for entry in value)):
         return value
     return json.dumps(value)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be encoded: half a character of UTF-16, as JSON may hold one, can't."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _is_number(value: Any) -> bool:

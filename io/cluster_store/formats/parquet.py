@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 
@@ -65,7 +66,8 @@ def is_our_parquet(place: Path) -> bool:
     import pyarrow.parquet as pq
 
     try:
-        return METADATA_KEY in (pq.read_schema(folders[0] / FILE_NAME).metadata or {})
+        with (folders[0] / FILE_NAME).open("rb") as file:
+            return METADATA_KEY in (pq.read_schema(file).metadata or {})
     except (pa.ArrowException, OSError):
         return False
 
@@ -76,6 +78,7 @@ class _BatchFiles:
     def __init__(self, folder: Path, digits: int, schema: "pa.Schema") -> None:
         self._folder, self._digits, self._schema = folder, digits, schema
         self._batch = -1
+        self._disk: BinaryIO | None = None
         self._file: Any = None
 
     def __enter__(self) -> Self:
@@ -99,13 +102,18 @@ class _BatchFiles:
         self._batch = batch
         folder = self._folder / f"batch={batch:0{self._digits}}"
         folder.mkdir()
-        self._file = pq.ParquetWriter(folder / FILE_NAME, self._schema, compression="zstd")
+        # Opened here, for Arrow takes no name that is not Unicode.
+        self._disk = (folder / FILE_NAME).open("xb")
+        self._file = pq.ParquetWriter(self._disk, self._schema, compression="zstd")
         # awkward takes no file without a group of rows, be it an empty one.
         self._file.write_table(self._schema.empty_table())
 
     def _end(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        file, disk = self._file, self._disk
+        self._file = self._disk = None  # closed once, also where that fails
+        with disk or nullcontext():
+            if file is not None:
+                file.close()
 
 
 def _schema(clusters: StoredClusters, span: FrameSpan) -> "pa.Schema":

@@ -4,7 +4,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cluster_store.errors import DatasetError
@@ -78,7 +78,8 @@ def written_aside(
     except OSError as error:
         raise DatasetError(f"{place} cannot be written ({_why(error)}); {_WHAT_TO_DO}.") from error
     finally:
-        _remove(aside)
+        with suppress(OSError):  # what there was to say has been said
+            _remove(aside)
 
 
 def _why(error: OSError) -> str:
