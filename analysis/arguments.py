@@ -23,6 +23,21 @@ def whole(name: str, value: Any, least: int) -> int:
     return number
 
 
+def number(name: str, value: Any, least: float = -np.inf) -> float:
+    """`value`, if it is a number of at least `least`, infinite ones among them.
+
+    Raises:
+        ValueError: It is none, or NaN.
+    """
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = np.nan
+    if isinstance(value, str) or not found >= least:
+        raise ValueError(f"{name} is {value!r}; it must be a number{f' of at least {least:g}' * (least > -np.inf)}.")
+    return found
+
+
 def two(name: str, values: Any) -> tuple[float, float]:
     """`values`, if they are two finite numbers, the lower one first.
 
@@ -56,6 +71,18 @@ def pixel_map(values: Any) -> npt.NDArray[Any]:
     if isinstance(values, xr.DataArray) and values.dims == ("x", "y"):
         values = values.transpose("y", "x")
     return np.asarray(values)
+
+
+def real_map(name: str, values: Any) -> npt.NDArray[np.float64]:
+    """`pixel_map` of real numbers.
+
+    Raises:
+        ValueError: Other ones, or none.
+    """
+    found = pixel_map(values)
+    if found.dtype.kind not in "iuf":
+        raise ValueError(f"{name} is {values!r:.60}; it must be a number or a map (y, x).")
+    return found.astype(np.float64)
 
 
 def require_shape_of(ds: xr.Dataset, name: str, shape: tuple[int, ...]) -> None:

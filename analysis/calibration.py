@@ -13,6 +13,8 @@ PAIR_ENERGY_EV = 3.62
 """Mean energy that makes an electron-hole pair in silicon at 300 K, eV (Canali, Martini, Ottaviani, Alberigi Quaranta,
 IEEE Trans. Nucl. Sci. 19 (1972) 9; at other temperatures 2.15 times the band gap in eV, and 1.21 eV)."""
 
+_NEEDED = ("line_energy", "position", "position_error")
+
 
 def calibrate(lines: Sequence[xr.Dataset]) -> xr.Dataset:
     """Lay a straight line, ADU = offset + gain · keV, through the positions of several lines.
@@ -31,6 +33,8 @@ def calibrate(lines: Sequence[xr.Dataset]) -> xr.Dataset:
     Raises:
         ValueError: Fewer than two different energies, positions in different units, or errors that are not above 0.
     """
+    if not all(isinstance(line, xr.Dataset) and {*_NEEDED} <= {*line.variables} for line in lines):
+        raise ValueError(f"A line lacks {', '.join(_NEEDED)}; give what fit_line and gain_map return with an element.")
     energies = [float(line["line_energy"]) for line in lines]
     found_units = [str(line["position"].attrs.get("units", "ADU")) for line in lines]
     units = found_units[0] if found_units else "ADU"

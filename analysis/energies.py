@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis import windows
+from analysis.arguments import whole
 from analysis.columns import WINDOW, per_cluster, require_on
 from analysis.gain import EnergyScale
 
@@ -76,6 +77,7 @@ def _chooser(kind: str, n: int | None, window: tuple[int, ...]) -> Callable[[npt
     if kind == "brightest":
         if n is None:
             raise ValueError("How many of the brightest pixels? Give n.")
+        n = whole("n", n, 0)
         windows.brightest(np.zeros((0, *window)), n)  # refuses an n that makes no sense now, not when it is computed
         return partial(windows.brightest, n=n)
     if n is not None:

@@ -82,7 +82,10 @@ def eta_histogram(
     low, high = two("range", PLOT_RANGES[kind] if limits is None else limits)
     if not np.isfinite(bins / (high - low)):
         raise ValueError(f"range is {limits}; {bins} bins of eta don't fit between them.")
-    edges = np.array([-np.inf, np.inf]) if energy_edges is None else np.asarray(energy_edges, np.float64)
+    try:
+        edges = np.array([-np.inf, np.inf]) if energy_edges is None else np.asarray(energy_edges, np.float64)
+    except (TypeError, ValueError):
+        edges = np.empty(0)
     if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
         raise ValueError("energy_bins must be at least two edges in ascending order, ADU.")
     n = (len(edges) - 1) * bins * bins

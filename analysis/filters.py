@@ -8,7 +8,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis import windows
-from analysis.arguments import pixel_map, require_shape_of
+from analysis.arguments import number, pixel_map, require_shape_of
 from analysis.columns import WINDOW, per_cluster, require_on
 
 Flags = npt.NDArray[np.bool_]
@@ -84,14 +84,15 @@ def bool_per_cluster(function: Any, columns: list[xr.DataArray]) -> xr.DataArray
 def _bounds(name: str, span: Range | None) -> tuple[int | None, int | None]:
     if span is None:
         return None, None
+    refusal = ValueError(f"{name} is {span}; it must be (first, end), the end not included, or a slice of step 1.")
     try:
         start, stop, step = (span.start, span.stop, span.step) if isinstance(span, slice) else (*span, None)
-        ascending = start is None or stop is None or start <= stop
+        given = [number(name, bound) for bound in (start, stop) if bound is not None]
     except (TypeError, ValueError):
-        ascending = False
-    if not ascending or step not in (None, 1):
-        raise ValueError(f"{name} is {span}; it must be (first, end), the end not included, or a slice of step 1.")
-    if any(bound is not None and bound < 0 for bound in (start, stop)):
+        raise refusal from None
+    if step not in (None, 1) or given != sorted(given):
+        raise refusal
+    if any(bound < 0 for bound in given):
         raise ValueError(f"{name} is {span}; pixels are counted from 0, and not from the other end.")
     return start, stop
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from analysis.arguments import pixel_map
+from analysis.arguments import real_map
 from analysis.binning import Steps
 
 Floats = npt.NDArray[np.float64]
@@ -84,10 +84,7 @@ def _number_or_map(name: str, value: Map) -> float | Floats:
         # What fits and gain maps return, errors and goodness beside the gain.
         hint = f"its {name}, {name}=found.{name}" if name in value else f"one of {', '.join(map(str, value))}"
         raise ValueError(f"{name} is a Dataset; give {hint}.")
-    try:
-        array = pixel_map(value).astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is {value!r}; it must be a number or a map (y, x).") from None
+    array = real_map(name, value)
     if array.ndim == 0:
         return float(array)
     if array.ndim != 2:

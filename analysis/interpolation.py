@@ -84,6 +84,8 @@ class Interpolation:
         edges = np.asarray(histogram.attrs.get("energy_edges", [-np.inf, np.inf]), np.float64)
         if (empty := cube.sum(axis=(1, 2)) == 0).any():
             at = int(np.argmax(empty))
+            if not np.isfinite(edges).all():
+                raise ValueError("No cluster to learn from has an eta; give more clusters, or fewer filters.")
             raise ValueError(
                 f"No cluster to learn from has an energy of {edges[at]:g} to {edges[at + 1]:g} ADU; "
                 "choose other energy_bins."

@@ -9,6 +9,7 @@ import xarray as xr
 
 from analysis import windows
 from analysis.adding_up import add_up
+from analysis.arguments import number
 from analysis.columns import WINDOW, per_cluster, require_on
 
 Floats = npt.NDArray[np.float64]
@@ -27,6 +28,7 @@ def corner(ds: xr.Dataset) -> xr.DataArray:
 
 def pixels_above(ds: xr.Dataset, k: float, noise: Floats) -> xr.DataArray:
     """How many pixels of each window lie above k times their own noise, uint8 (cluster)."""
+    k = number("k", k)
     found: xr.DataArray = per_cluster(partial(_above, k * noise), [ds["signal"], ds["y"], ds["x"]], (np.uint8,))
     return found.rename("pixels_above").assign_attrs(long_name=f"pixels above {k:g} times the noise")
 

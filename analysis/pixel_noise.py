@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from analysis.arguments import pixel_map, require_shape_of
+from analysis.arguments import real_map, require_shape_of
 from analysis.gain import Map
 
 _GIVE = "give noise=, a map (y, x) or one number in ADU"
@@ -16,7 +16,7 @@ def noise_of(ds: xr.Dataset, noise: Map | None) -> npt.NDArray[np.float64]:
     Raises:
         ValueError: Neither, or no noise of this detector.
     """
-    found = pixel_map(_stored(ds) if noise is None else noise).astype(np.float64)
+    found = real_map("noise", _stored(ds) if noise is None else noise)
     if found.ndim not in (0, 2):
         raise ValueError(f"noise has the shape {found.shape}; it must be a number or a map (y, x), ADU.")
     if found.ndim:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from analysis import filters, isolation, maps
-from analysis.arguments import detector_shape, require_shape_of, whole
+from analysis.arguments import detector_shape, number, require_shape_of, whole
 from analysis.columns import is_lazy
 from analysis.energies import Energies, Kind
 from analysis.filters import Range
@@ -69,8 +69,7 @@ class Selection:
         Raises:
             ValueError: No noise known, or windows below 3×3.
         """
-        if not 0 <= n < np.inf:
-            raise ValueError(f"n is {n}; it must be a number of noise widths, 0 or more.")
+        n = number("n", n, 0)
         return self._and(
             filters.above_noise(self._with("signal", "y", "x"), n, self.noise_map(noise)), f"noise_cuts({n:g})"
         )
@@ -103,6 +102,7 @@ class Selection:
             ValueError: Limits in the wrong order, or a kind of energy that there is not.
             UnitsWarning: (as a warning) limits that look as if they were in the other unit.
         """
+        low, high = number("low", low), number("high", high)
         if not low < high:
             raise ValueError(f"The energy window is {low:g} to {high:g}; the lower limit comes first.")
         energies = self._energies(energy, n)
@@ -167,7 +167,7 @@ class Selection:
             ValueError: No noise known, windows below 3×3, or an energy that is not above 0.
             UnitsWarning: (as a warning) an energy that looks as if it were in the other unit.
         """
-        if not photon_energy > 0:
+        if not number("photon_energy", photon_energy) > 0:
             raise ValueError(f"photon_energy is {photon_energy}; it must be above 0.")
         ds = self._with("signal", "y", "x")
         kept = filters.of_one_photon(ds, outside, n, self.noise_map(noise))

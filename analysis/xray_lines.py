@@ -1,6 +1,7 @@
 """The K lines of the elements that calibrate X-ray detectors."""
 
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,16 @@ class KLines:
     k_alpha_keV: float  # noqa: N815 (the unit's own spelling)
     k_beta_keV: float  # noqa: N815
     beta_over_alpha: float
+
+    def __post_init__(self) -> None:
+        """Refuse what are no lines.
+
+        Raises:
+            ValueError: An energy that is not above 0, or a share below 0.
+        """
+        energies = (self.k_alpha_keV, self.k_beta_keV)
+        if not (all(0 < energy < inf for energy in energies) and 0 <= self.beta_over_alpha < inf):
+            raise ValueError(f"{self} can't be: energies are above 0, and Kβ photons per Kα photon not below.")
 
 
 # Energies: Bearden, Rev. Mod. Phys. 39 (1967) 78, as in the X-Ray Data Booklet (LBNL, 2009), table 1-2. Kα is the mean
