@@ -121,7 +121,7 @@ def _throughput(account: dict[str, Any], n_frames: int) -> list[Section]:
         Fact("seconds", account["seconds"], f"{account['seconds']:.2f} {run_figures.pace(account)}"),
         Fact("workers", account["workers"]),
         Fact("bound_frames_a_second", account["bound_frames_a_second"], run_figures.bound(account)),
-        Fact("share_of_bound", account["share_of_bound"], run_figures.number(account["share_of_bound"], ".0%")),
+        Fact("share_of_bound", account["share_of_bound"], run_figures.percent(account["share_of_bound"])),
         Fact("time", account["worker_seconds"], run_figures.time_shares(account)),
         Fact("page_faults", account["minor_faults"], run_figures.page_faults(account)),
     ]

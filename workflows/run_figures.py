@@ -45,6 +45,11 @@ def microseconds(value: float | None) -> str:
     return number(value, ",.0f" if (value or 0) >= 1000 else ",.1f")
 
 
+def percent(share: float | None, absent: str = "–") -> str:
+    """A share in per cent; one that is less than any is told as that."""
+    return "<1%" if share is not None and 0 < share < 0.005 else number(share, ".0%", absent)
+
+
 def is_of_a_gpu(stage: Values) -> bool:
     """Whether a stage is a GPU's, which passes within one of the workers'."""
     return stage.get("within") is not None
@@ -64,7 +69,7 @@ def stage_rows(account: Values) -> list[tuple[str, ...]]:
             microseconds(stage["microseconds_a_frame"]),
             _gigabytes(stage["bytes_a_second"]),
             _gigabytes(stage["ceiling_bytes_a_second"]),
-            number(stage["share_of_ceiling"], ".0%"),
+            percent(stage["share_of_ceiling"]),
             _limit(stage),
         )
         for name, stage in stages_at_work(account).items()
@@ -87,7 +92,9 @@ def bound(account: Values) -> str:
     most = account["bound_frames_a_second"]
     if most is None:
         return "not known: a ceiling was not measured (photonflow roofline measure ARCHIVE)"
-    return f"{rate(most)} frames/s; reached {rate(account['frames_a_second'])}, {account['share_of_bound']:.0%} of it"
+    return (
+        f"{rate(most)} frames/s; reached {rate(account['frames_a_second'])}, {percent(account['share_of_bound'])} of it"
+    )
 
 
 def time_shares(account: Values) -> str:
@@ -118,7 +125,9 @@ def exceeded(account: Values) -> str:
 
 
 def _gigabytes(bytes_a_second: float | None) -> str:
-    return number(None if bytes_a_second is None else bytes_a_second / 1e9, ".2f")
+    if bytes_a_second is None:
+        return number(None, "")
+    return number(bytes_a_second / 1e9, ".2f" if bytes_a_second >= 1e8 else ".2g")
 
 
 def _limit(stage: Values) -> str:

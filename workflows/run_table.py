@@ -76,7 +76,7 @@ def _print_how_to_open(console: Console, result: RunResult) -> None:
 
 def _print_skipped(console: Console, skipped: Sequence[BatchCount], again: str) -> None:
     frames = sum(count.batch.n_frames for count in skipped)
-    console.print(f"skipped   {frames:,} frames of {len(skipped):,} batches are not in the dataset:", markup=False)
+    console.print(f"skipped   {frames:,} frames of {_batches(len(skipped))} are not in the dataset:", markup=False)
     for count in skipped[:_SKIPPED_SHOWN]:
         line = f"          {count.batch}: {count.status.name.lower()}: {count.cause}"
         console.print(printable(line), markup=False)
@@ -85,12 +85,16 @@ def _print_skipped(console: Console, skipped: Sequence[BatchCount], again: str) 
     console.print(printable(f"try them  {again}"), markup=False)
 
 
+def _batches(n: int) -> str:
+    return f"{n:,} batch{'es' * (n != 1)}"
+
+
 def _totals(summary: ThroughputSummary) -> Table:
     totals = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     totals.add_column(style="bold")
     totals.add_column(justify="right")
     totals.add_column(style="dim")
-    totals.add_row("frames", f"{summary.frames:,}", f"in {summary.batches:,} batches")
+    totals.add_row("frames", f"{summary.frames:,}", f"in {_batches(summary.batches)}")
     if summary.frames_kept:
         totals.add_row("frames kept", f"{summary.frames_kept:,}", "of an earlier run, in the dataset beside these")
     if summary.frames_lost:

@@ -134,7 +134,7 @@ def test_skipped_batches_are_listed_and_told_by_the_exit_code(many_batches):
     arguments = ("--batch-size", "20", "--on-bad-batch", "skip")
     done = process(folder, *arguments, "--no-progress")
     assert (done.returncode, done.stderr) == (3, "")
-    assert "20 frames of 1 batches are not in the dataset" in done.stdout
+    assert "20 frames of 1 batch are not in the dataset" in done.stdout
     assert "batch 3 (frames 60:80): unreadable" in done.stdout
     assert "c/9/0/0" in done.stdout
     assert "--on-bad-batch skip --no-progress --resume" in done.stdout

@@ -216,7 +216,7 @@ def _stage_part(run: RunRecord) -> list[str]:
     return [
         f"With every stage at its ceiling, and storage, cores and GPUs at work side by side, {at_best} "
         f"{run_figures.rate(bound)} frames/s; {run_figures.rate(account['frames_a_second'])} were reached, "
-        f"{account['share_of_bound']:.0%} of that. ◀ marks the stage in which most time went."
+        f"{run_figures.percent(account['share_of_bound'])} of that. ◀ marks the stage in which most time went."
     ]
 
 
@@ -366,7 +366,7 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     if account:
         yield "seconds", f"{account['seconds']:.2f}"
         yield "frames/s", run_figures.rate(account["frames_a_second"])
-        yield "share of the bound", run_figures.number(account["share_of_bound"], ".0%", "not measured")
+        yield "share of the bound", run_figures.percent(account["share_of_bound"], "not measured")
         yield "workers", str(account["workers"])
     threshold = run.attrs.get("n_sigma", "?")
     yield "threshold", f"{threshold:g} σ" if isinstance(threshold, int | float) else f"{threshold} σ"

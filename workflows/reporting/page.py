@@ -46,9 +46,9 @@ footer { color: #55636f; font-size: 0.8rem; margin-top: 2.5rem; }
 @media screen and (max-width: 40rem) {
   .facts { grid-template-columns: repeat(auto-fill, minmax(7.5rem, 1fr)); }
   table { width: 100%; table-layout: fixed; font-size: 0.82rem; }
-  th:first-child { width: 34%; }
-  th, td { padding-right: 0.4rem; }
-  th { hyphens: auto; font-size: 0.78rem; }
+  th:first-child { width: 31%; }
+  th, td { padding-right: 0.25rem; }
+  th { font-size: 0.72rem; }
   td.number { white-space: normal; }
   .cards thead { display: none; }
   .cards, .cards tbody, .cards tr, .cards td { display: block; }
@@ -56,14 +56,14 @@ footer { color: #55636f; font-size: 0.8rem; margin-top: 2.5rem; }
   .cards td, .cards td.number { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: 0.1rem 0;
     text-align: right; overflow-wrap: anywhere; }
   .cards td::before { content: attr(data-label); color: #55636f; text-align: left; flex: none; }
-  .cards td:first-child { font-weight: 700; } .cards td:first-child::before { content: none; }
+  .cards td:first-child { font-weight: 700; text-align: left; } .cards td:first-child::before { content: none; }
   .cards td:empty { display: none; }
 }
 @page { margin: 15mm; }
 @media print {
   body { max-width: none; padding: 0; font-size: 10.5pt; }
   nav { display: none; }
-  h2, figure, tr, .absent { break-inside: avoid; } h2 { break-after: avoid; }
+  section, figure, tr { break-inside: avoid; } h2 { break-after: avoid; }
   figure img { width: auto; max-width: 15cm; max-height: 20cm; }
   table { font-size: 8pt; }
   .advice, .facts div { print-color-adjust: exact; -webkit-print-color-adjust: exact; }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from workflows.reporting.bars import Bar, bar_chart
 from workflows.reporting.run_record import RunRecord
 from workflows.reporting.style import PARTS, STAGES, Paper
-from workflows.run_figures import is_of_a_gpu, microseconds
+from workflows.run_figures import is_of_a_gpu, microseconds, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ def stage_bars(run: RunRecord, paper: Paper) -> Figure:
     for name, stage in run.require_stages().items():
         micros, share = stage["microseconds_a_frame"], stage["share_of_ceiling"]
         binds = name == run.account["binds"]
-        said = f"{microseconds(micros)} µs{'' if share is None else f', {share:.0%} of its ceiling'}"
+        said = f"{microseconds(micros)} µs{'' if share is None else f', {percent(share)} of its ceiling'}"
         label = f"{'· ' * is_of_a_gpu(stage)}{name}"
         if paper.is_narrow:
             label += " ◀" * binds
