@@ -37,8 +37,8 @@ def require_no_export(path: str) -> None:
         )
     if is_our_export(Path(path), suffix):
         raise ValueError(
-            f"{path} is a {FORMATS[suffix]} of clusters that export has written: give the dataset that it was made "
-            f"from, for {_NOT_READ_BACK} (docs/export.md)"
+            f"{path} holds clusters that export has written ({FORMATS[suffix]}): give the dataset that they came from, "
+            f"for {_NOT_READ_BACK} (docs/export.md)"
         )
 
 

@@ -16,8 +16,8 @@ _LEAST_VALUES, _NEARLY_ALL = 9, 0.99
 _LARGE, _SMALL = 2**24, 2**23
 
 
-def what_to_do(path: Path, layout: ClustLayout, frame_shape: tuple[int, int]) -> str:
-    """Advice on a file that is not of `layout`: the likeliest cause first."""
+def what_to_do(path: Path, layout: ClustLayout, frame_shape: tuple[int, int], cut: bool = False) -> str:
+    """Advice on a file that is not of `layout`, or with `cut` is so up to an early end: the likeliest cause first."""
     said = f"{layout} windows on {frame_shape[0]}x{frame_shape[1]} pixels"
     found = fitting_layouts(path, odd=True)
     if any(one.record.itemsize == layout.record.itemsize for one in found):
@@ -26,6 +26,8 @@ def what_to_do(path: Path, layout: ClustLayout, frame_shape: tuple[int, int]) ->
         return f"it is not of {said}, and whole as one of {_names(found)}: give --cluster-size and --dtype so"
     if fitting_layouts(path, "big", odd=True):
         return "its numbers are big-endian, and those of a .clust file little-endian: swap the bytes of each first"
+    if cut:
+        return f"it is cut off there, or not of {said} (give --cluster-size and --dtype as it was written)"
     return f"it is not of {said} (give --cluster-size and --dtype as it was written), or it is cut off or damaged"
 
 

@@ -65,7 +65,8 @@ class ClustFile:
         try:
             yield from walk(self.path, self.layout.record.itemsize, self.frame_shape[0] * self.frame_shape[1])
         except DepartureError as departure:
-            raise self._damage(departure.offset, departure.what) from departure
+            cut = departure.at_end and departure.offset > 0
+            raise self._damage(departure.offset, departure.what, cut) from departure
         except OSError as error:
             raise self._unreadable(error) from error
 
@@ -105,8 +106,8 @@ class ClustFile:
             raise self._damage(offset, f"a cluster lies at x = {x}, y = {y}, outside a detector of {rows}x{columns}")
         return ClustBlock(np.array([header.frame_number for header in headers], np.int64), n, records)
 
-    def _damage(self, offset: int, what: str) -> DatasetError:
-        todo = what_to_do(self.path, self.layout, self.frame_shape)
+    def _damage(self, offset: int, what: str, cut: bool = False) -> DatasetError:
+        todo = what_to_do(self.path, self.layout, self.frame_shape, cut)
         return DatasetError(f"{self.path}, byte {offset}: {what}; {todo}.")
 
     def _unreadable(self, error: OSError) -> DatasetError:

@@ -24,12 +24,13 @@ class FrameHeader:
 
 
 class DepartureError(Exception):
-    """The file departs from the structure at byte `offset`: `what` says how."""
+    """The file departs from the structure at byte `offset`: `what` says how, `at_end` whether by ending too early."""
 
-    def __init__(self, offset: int, what: str) -> None:
+    def __init__(self, offset: int, what: str, at_end: bool = False) -> None:
         super().__init__(what)
         self.offset = offset
         self.what = what
+        self.at_end = at_end
 
 
 def walk(path: Path, record_bytes: int, pixels: int, byte_order: ByteOrder = "little") -> Iterator[FrameHeader]:
@@ -50,7 +51,7 @@ def walk(path: Path, record_bytes: int, pixels: int, byte_order: ByteOrder = "li
         while offset < size:
             content = file.read(HEADER.itemsize)
             if len(content) < HEADER.itemsize:
-                raise DepartureError(offset, "the file ends within a frame's first 8 bytes")
+                raise DepartureError(offset, "the file ends within a frame's first 8 bytes", at_end=True)
             number = int.from_bytes(content[:4], byte_order, signed=True)
             n = int.from_bytes(content[4:], byte_order)
             if number < 0:
@@ -59,7 +60,8 @@ def walk(path: Path, record_bytes: int, pixels: int, byte_order: ByteOrder = "li
                 raise DepartureError(offset, f"frame {number} has {n} clusters, more than the detector has pixels")
             end = offset + HEADER.itemsize + n * record_bytes
             if end > size:
-                raise DepartureError(offset, f"frame {number} has {n} clusters, and the file ends within them")
+                what = f"frame {number} has {n} clusters, and the file ends within them"
+                raise DepartureError(offset, what, at_end=True)
             yield FrameHeader(offset, number, n)
             file.seek(end)
             offset = end

@@ -9,7 +9,7 @@ from typing import Any
 from cluster_store.arrays import StorePath
 from cluster_store.errors import DatasetError
 from cluster_store.formats.clust_import import dataset_layout, import_clust
-from cluster_store.formats.clust_layout import ClustLayout
+from cluster_store.formats.clust_layout import LARGEST_POSITION, ClustLayout
 from cluster_store.formats.clust_reader import ClustFile
 from cluster_store.formats.clust_structure import is_clust
 from cluster_store.formats.clust_writer import require_expressible, write_clust
@@ -93,6 +93,8 @@ def export_clusters(
     layout = ClustLayout(clusters.layout.cluster_size, dtype or clusters.layout.signal_dtype)
     if suffix == ".clust":
         require_expressible(clusters, span)
+        if span.n_frames == 0:
+            raise DatasetError(f"{to} would be an empty file, for no frame was asked for; choose other --frames.")
     with written_aside(place, overwrite, _RECOGNISED[suffix], FORMATS[suffix], within=clusters.location) as aside:
         if on_start is not None:
             on_start(span.n_frames)
@@ -140,6 +142,12 @@ def import_clusters(
     """
     place = local_place(to)
     dataset_layout(layout, frame_shape, 0)  # refuses what no dataset can be
+    if max(frame_shape) - 1 > LARGEST_POSITION:
+        rows, columns = frame_shape
+        raise DatasetError(
+            f"A detector of {rows}x{columns} pixels was said, and a .clust file holds no position beyond "
+            f"{LARGEST_POSITION}; give its own --frame-shape."
+        )
     file = ClustFile(Path(source).absolute(), layout, frame_shape)
     n_frames = sum(1 for _ in file.headers())
     if n_frames == 0:
