@@ -56,22 +56,15 @@ def bar_chart(
         lowest: Where the axis begins.
         log: Whether it is logarithmic.
     """
-    if paper.is_narrow:
-        # Where a name and what is said are too long for a line together, each has its own.
-        is_long = max(len(bar.name) + len(bar.said) for bar in bars) > _ABOVE
-        pitch = 0.62 if is_long else 0.46
-        middle, height = 0.5 - 0.11 / pitch, 0.17 / pitch
-    else:
-        is_long, pitch, middle, height = False, 0.4, 0.0, 0.62
-    figure, axes = paper.figure(1.15 + pitch * len(bars))
-    places = np.arange(len(bars)) + middle
-    values = [bar.value for bar in bars]
-    axes.barh(places, values, height, color=[bar.colour for bar in bars])
+    row = _row(paper, bars)
+    figure, axes = paper.figure(1.15 + row.pitch * len(bars))
+    places = np.arange(len(bars)) + row.middle
+    axes.barh(places, [bar.value for bar in bars], row.height, color=[bar.colour for bar in bars])
     for place, bar in zip(places, bars, strict=True):
         if bar.spread is not None:
             axes.plot(bar.spread, [place, place], color=INK, linewidth=1.2)
         if bar.line_at is not None:
-            reach = 0.58 * height
+            reach = 0.58 * row.height
             axes.plot([bar.line_at] * 2, [place - reach, place + reach], color=INK, linewidth=1.6)
     if log:
         axes.set_xscale("log")
@@ -82,14 +75,7 @@ def bar_chart(
     ends = [max(bar.value, bar.line_at or least, *(bar.spread or (least,))) for bar in bars]
     axes.set_xlim(lowest, max([*ends, least + 1e-9]) * (1.3 if log else 1.02))
     if paper.is_narrow:
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
-        for row, bar in enumerate(bars):
-            across = axes.get_yaxis_transform()
-            above = row + middle - height / 2 - 0.03
-            name = textwrap.shorten(bar.name, _ABOVE, placeholder="…")
-            axes.text(0, above - is_long * 0.16 / pitch, name, va="bottom", transform=across, **_font(bar))
-            axes.text(1, above, bar.said, va="bottom", ha="right", transform=across, **_font(bar))
+        _label_above(axes, bars, row)
     else:
         axes.set_yticks(places, [textwrap.fill(bar.name, _BESIDE, max_lines=2, placeholder="…") for bar in bars])
         texts = [
@@ -98,6 +84,44 @@ def bar_chart(
         ]
         _make_room(figure, axes, texts, ends, log=log)
     return figure, axes
+
+
+@dataclass(frozen=True)
+class _Row:
+    """How a bar and its labels lie.
+
+    Args:
+        pitch: Inches from one bar to the next.
+        middle: Of a bar, in pitches below its row's middle.
+        height: Of a bar, likewise.
+        lines: Of labels above it.
+    """
+
+    pitch: float
+    middle: float
+    height: float
+    lines: int
+
+
+def _row(paper: Paper, bars: Sequence[Bar]) -> _Row:
+    if not paper.is_narrow:
+        return _Row(0.4, 0.0, 0.62, 0)
+    # Where a name and what is said are too long for a line together, each has its own.
+    lines = 2 if max(len(bar.name) + len(bar.said) for bar in bars) > _ABOVE else 1
+    pitch = 0.3 + 0.16 * lines
+    return _Row(pitch, 0.5 - 0.11 / pitch, 0.17 / pitch, lines)
+
+
+def _label_above(axes: Axes, bars: Sequence[Bar], row: _Row) -> None:
+    """The name at the left, what is said at the right."""
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    across = axes.get_yaxis_transform()
+    for place, bar in enumerate(bars):
+        above = place + row.middle - row.height / 2 - 0.03
+        name = textwrap.shorten(bar.name, _ABOVE, placeholder="…")
+        axes.text(0, above - (row.lines - 1) * 0.16 / row.pitch, name, va="bottom", transform=across, **_font(bar))
+        axes.text(1, above, bar.said, va="bottom", ha="right", transform=across, **_font(bar))
 
 
 def _font(bar: Bar) -> dict[str, Any]:

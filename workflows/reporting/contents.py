@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,12 +15,11 @@ from workflows.reporting.dataset_charts import eta_chart, hit_map_chart, spectru
 from workflows.reporting.roofline_chart import roofline_chart
 from workflows.reporting.run_record import AbsentError, RunRecord
 from workflows.reporting.style import PAGE, PHONE, Paper, look, png
+from workflows.reporting.tables import Rows, ceiling_rows, comparison_rows, rung_rows, stage_rows
 from workflows.reporting.timeline_chart import timeline, worker_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from workflows.run_figures import Values
 
 
 @dataclass(frozen=True)
@@ -49,21 +48,6 @@ class Picture:
     def png(self) -> bytes:
         """It, as PNG."""
         return png(self.figure)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A small table.
-
-    Args:
-        headings: Of its columns.
-        rows: Texts; numbers are told by their look.
-        short: The columns that are shown where there is no room for all; none: the first ones.
-    """
-
-    headings: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    short: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -142,68 +126,6 @@ def make_report(run: RunRecord, only: Collection[str] | None = None) -> Report:
             parts[name] = part
     absent |= _not_measured(run)
     return Report(run, list(_facts(run)), parts, absent)
-
-
-def stage_rows(run: RunRecord) -> Rows:
-    """The stages as figures: the table at the end of a run.
-
-    Raises:
-        AbsentError: They were not kept.
-    """
-    run.require_stages()
-    return Rows(run_figures.STAGE_HEADINGS, run_figures.stage_rows(run.account), short=(0, 2, 3, 4))
-
-
-def ceiling_rows(run: RunRecord) -> Rows:
-    """Every ceiling that was measured.
-
-    Raises:
-        AbsentError: None was.
-    """
-    if not run.ceilings:
-        raise AbsentError("No ceilings were measured on this machine: photonflow roofline measure ARCHIVE.")
-    return Rows(
-        ("ceiling", "one core", "all cores"),
-        [(c["name"], _rate(c["one_core"], c["unit"]), _rate(c["all_cores"], c["unit"])) for c in run.ceilings],
-    )
-
-
-def _rate(spread: Values | None, unit: str) -> str:
-    scale, name = {"B/s": (1e9, "GB/s"), "op/s": (1e9, "Gop/s"), "fault/s": (1e6, "million/s")}[unit]
-    return "–" if spread is None else f"{spread['median'] / scale:,.2f} {name}"
-
-
-def rung_rows(run: RunRecord) -> Rows:
-    """The ladder as figures.
-
-    Raises:
-        AbsentError: There is none.
-    """
-    steps = bench_charts.rungs(run)
-    rows = [
-        (
-            step.idea,
-            run_figures.microseconds(step.microseconds),
-            f"×{steps[0].microseconds / step.microseconds:,.1f}",
-            f"{step.clusters:,}",
-            "yes" if step.identical else "NO",
-        )
-        for step in steps
-    ]
-    return Rows(("idea", "µs a frame", "ratio", "clusters", "identical"), rows)
-
-
-def comparison_rows(run: RunRecord) -> Rows:
-    """Counts of clusters beside their reference.
-
-    Raises:
-        AbsentError: There is nothing to compare.
-    """
-    rows = [
-        (found.name, f"{found.clusters:,}", f"{found.reference:,}", f"{found.parts_per_million:+,.1f}")
-        for found in bench_charts.comparisons(run)
-    ]
-    return Rows(("variant", "clusters", "reference", "ppm"), rows)
 
 
 def _stage_part(run: RunRecord) -> list[str]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from workflows.printable import printable
 from workflows.reporting.bench_charts import ladder_chart, rungs
-from workflows.reporting.contents import Report, Rows
+from workflows.reporting.contents import Report
 from workflows.reporting.run_record import AbsentError
 from workflows.reporting.style import ACCENT, FAINT, INK, PAGE, look, png
+from workflows.reporting.tables import Rows
 from workflows.run_figures import microseconds
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from workflows.printable import printable
-from workflows.reporting.contents import Part, Picture, Report, Rows
+from workflows.reporting.contents import Part, Picture, Report
 from workflows.reporting.style import smallest
+from workflows.reporting.tables import Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
