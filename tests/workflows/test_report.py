@@ -22,7 +22,7 @@ from pipeline.ceilings import Ceilings, MeasuredCeiling, Spread, Subject, keep_c
 from pipeline.ceilings.machine import machine
 from workflows.pictures import require_matplotlib
 from workflows.reporting.cancellation import cancellation
-from workflows.reporting.contents import Report, make_report
+from workflows.reporting.contents import Picture, Report, make_report
 from workflows.reporting.run_record import read_run
 from workflows.reporting.style import ACCENT, look, svg
 from workflows.reporting.timeline_chart import _lanes
@@ -234,7 +234,24 @@ def _label(text: Text) -> Label:
 
 @pytest.mark.parametrize("part", ALL_PARTS)
 def test_no_label_is_cut_or_lies_on_another(whole, part):
-    picture = whole[1].parts[part].picture
+    assert_legible(whole[1].parts[part].picture)
+
+
+def test_the_roofline_of_stages_whose_ceilings_were_not_measured_says_so(whole):
+    run = whole[1].run
+    decode = run.account["stages"]["decode"] | {
+        "ceiling": "decode uint16 20×400×400 bytes+blosc-lz4-bitshuffle+crc32c", "ceiling_bytes_a_second": None,
+        "share_of_ceiling": None,
+    }  # fmt: skip
+    account = run.account | {"stages": run.account["stages"] | {"decode": decode}}
+    picture = make_report(replace(run, account=account), only=("roofline",)).parts["roofline"].picture
+    assert_legible(picture)
+    said = [text.get_text() for text in picture.for_phone.legends[0].get_texts()]
+    assert "decode, its ceiling not measured" in said
+    assert "find, its ceiling float32" in said
+
+
+def assert_legible(picture: Picture) -> None:
     for figure in (picture.figure, picture.for_phone):
         with look():
             found = labels(figure)

@@ -44,20 +44,21 @@ def roofline_chart(run: RunRecord, paper: Paper) -> Figure:
     # To the right of the last line's end there has to be room for its name.
     limits = min(where) / 4, max([4 * max(where), *(6 * roof / line.rate for line in lines if not paper.is_narrow)])
     figure, axes = paper.figure(4.9 if paper.is_narrow else 5.5)
-    bottom, top = min(rates) / 4, 3 * max([*rates, roof])
+    bottom, top = min(rates) / 4, 8 * max([*rates, roof])
     if not paper.is_narrow:
         top = roof * (roof / bottom) ** (_NAMES_HEIGHT / (4.1 - _NAMES_HEIGHT))
     axes.set(xscale="log", yscale="log", xlim=limits, ylim=(bottom, top))
     _draw_slopes(axes, lines, limits, roof)
     if not paper.is_narrow:
         _name_slopes(axes, lines, roof)
-    _draw_roofs(axes, roofs, limits)
+    _draw_roofs(axes, roofs, limits, apart=not paper.is_narrow)
     for name, (intensity, rate) in points.items():
         if name == "the run":
             axes.plot(intensity, rate, "*", color=ACCENT, markersize=15, markeredgecolor=INK, label=name)
             continue
         line = next((line for line in lines if line.name == stages[name]["ceiling"]), None)
-        ceiling = f", its ceiling {line.said if line else stages[name]['ceiling']}" if paper.is_narrow else ""
+        known = line.said if line else stages[name]["ceiling"] if stages[name]["ceiling"] in roofs else "not measured"
+        ceiling = f", its ceiling {known}" if paper.is_narrow else ""
         axes.plot(intensity, rate, "o", color=STAGES[name], markersize=9, markeredgecolor=INK, label=f"{name}{ceiling}")
     axes.set_xlabel(paper.wrapped("operations of the finder for each byte that the stage moves [op/B]"))
     axes.set_ylabel(f"operations a second, a worker{' or GPU' * ('kernel' in stages)} [op/s]")
@@ -138,15 +139,18 @@ def _name_slopes(axes: Axes, lines: list[_Line], roof: float) -> None:
         )  # fmt: skip
 
 
-def _draw_roofs(axes: Axes, roofs: dict[str, float], limits: tuple[float, float]) -> None:
-    for name, roof in roofs.items():
+def _draw_roofs(axes: Axes, roofs: dict[str, float], limits: tuple[float, float], *, apart: bool) -> None:
+    """Level lines; their names at them, or together above the highest."""
+    for roof in roofs.values():
         axes.plot(limits, [roof, roof], color=INK, linewidth=1.4)
-        # The highest is named above its line and the others below theirs: they may lie close together.
-        above = roof == max(roofs.values())
-        axes.text(
-            limits[0] * 1.1, roof * (1.08 if above else 0.92), f"{name} {roof / 1e9:,.0f} Gop/s",
-            ha="left", va="bottom" if above else "top", fontsize=8.5,
-        )  # fmt: skip
+    highest = max(roofs.values())
+    names = {name: f"{name} {roof / 1e9:,.0f} Gop/s" for name, roof in roofs.items()}
+    above = [said for name, said in names.items() if roofs[name] == highest or not apart]
+    axes.text(limits[0] * 1.1, highest * 1.08, "\n".join(above), va="bottom", fontsize=8.5)
+    # They may lie close together: the others are named below theirs.
+    for name, said in names.items():
+        if said not in above:
+            axes.text(limits[0] * 1.1, roofs[name] * 0.92, said, va="top", fontsize=8.5)
 
 
 def _colour(name: str, stages: dict[str, dict[str, Any]]) -> str | None:
