@@ -33,3 +33,10 @@ class ChangedResultError(RunError):
 
 class ResumeError(RunError):
     """A run can't be continued: what it was made from has changed, or what it left is not there."""
+
+
+def reason_of(error: BaseException) -> str:
+    """What was at the bottom of an error, in a line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split()) or type(error).__name__

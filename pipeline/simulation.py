@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import islice
 
 from distributed import Client, Future, KilledWorker, as_completed
 
 from frame_archive import ArchiveError, FrameArchive
+from frame_archive.creation import require_room_for_archive
 from frame_archive.simulated_archive import Part, SimulatedArchive
 from frame_archive.simulation import SimulatedDetector
 from pipeline.errors import RunError
@@ -55,16 +57,16 @@ def simulate_archive(
         raise ValueError("n_workers is for processes started here: a client has its own")
     if client is not None:
         require_photonflow(client)
-    archive = SimulatedArchive.create(path, detector, n_frames, n_dark, frames_per_chunk, overwrite)
+    require_room_for_archive(path, overwrite)
     step = on_step or (lambda text: None)
     progress = on_progress or (lambda done, total: None)
-    if client is not None:
-        _write_parts(archive, client, step, progress)
-    else:
-        config = ClusterConfig(workers=n_workers)
-        step(f"starting {config.n_workers} workers")
-        with open_cluster(config) as own_client:
-            _write_parts(archive, own_client, step, progress)
+    config = ClusterConfig(workers=n_workers)
+    if client is None:
+        step(f"starting {config.n_workers} worker{'s' * (config.n_workers != 1)}")
+    # Workers that can't be started leave nothing behind: the archive is begun when they are there.
+    with nullcontext(client) if client is not None else open_cluster(config) as workers:
+        archive = SimulatedArchive.create(path, detector, n_frames, n_dark, frames_per_chunk, overwrite)
+        _write_parts(archive, workers, step, progress)
     return archive.writer.archive()
 
 

@@ -103,7 +103,18 @@ class _Logged(RunProgress):
 
 
 def _appended(place: str) -> TextIO:
+    path = Path(place)
     try:
-        return Path(place).open("a", encoding="utf-8")
+        stream = path.open("a", encoding="utf-8")
+        # A line that an earlier run could not finish must not take this one's first with it.
+        if path.is_file() and (size := path.stat().st_size) and _bytes_from(path, size - 1) != b"\n":
+            stream.write("\n")
     except OSError as error:
         raise type(error)(error.errno, f"--log-json can't be written there ({error.strerror})", place) from error
+    return stream
+
+
+def _bytes_from(path: Path, start: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read()

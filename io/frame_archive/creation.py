@@ -92,8 +92,17 @@ def create_archive(
     return writer
 
 
+def require_room_for_archive(path: str | os.PathLike[str], overwrite: bool) -> None:
+    """Make sure that nothing is at `path`, or with `overwrite` an archive that photonflow made.
+
+    Raises:
+        ArchiveError: something is there that is not to be replaced.
+    """
+    require_own_or_free(Path(path), overwrite, is_ours, "an archive")
+
+
 def _make_room(location: Path, overwrite: bool) -> None:
-    require_own_or_free(location, overwrite, is_ours, "an archive")
+    require_room_for_archive(location, overwrite)
     if not os.path.lexists(location):
         return
     foreign = sorted(entry.name for entry in location.iterdir() if entry.name not in _OUR_ENTRIES)

@@ -27,6 +27,7 @@ _STARTED_ONLY = (
     *("workers", "threads", "gpus", "memory_limit", "dashboard_address"),
     *("host", "interface", "local_directory", "adaptive"),
 )
+LARGEST_PORT = 65_535
 # Which section belongs to which kind, by its name.
 SECTIONS: tuple[Kind, ...] = ("slurm", "ssh", "kubernetes")
 
@@ -117,6 +118,8 @@ class ClusterConfig:
         Tls(self.tls_ca_file, self.tls_cert, self.tls_key)
         self._require_what_the_kind_needs()
         self._refuse_what_the_kind_has_not()
+        if self.dashboard_address is not None:
+            _require_address(self.dashboard_address)
         if self.dashboard_address is not None and self.kind.startswith("local") and find_spec("bokeh") is None:
             raise ValueError("the dashboard needs bokeh: pip install 'photonflow[report]'")
 
@@ -244,12 +247,19 @@ def shipped_names() -> list[str]:
     return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
+def _require_address(address: str) -> None:
+    host, colon, port = str(address).rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > LARGEST_PORT or any(map(str.isspace, host)):
+        raise ValueError(f"dashboard_address: {address!r} is no address: give HOST:PORT, such as 127.0.0.1:8787")
+
+
 def _yaml_text(name: str) -> str:
     path = Path(name)
+    names = shipped_names()
     try:
-        if path.suffix in (".yaml", ".yml") or path.exists():
+        if path.exists():
             return path.read_text()
-        if name in (names := shipped_names()):
+        if name in names:
             return (resources.files("cluster_configs") / f"{name}.yaml").read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} can't be read as a cluster configuration: {error}") from error

@@ -14,7 +14,7 @@ from distributed.deploy.cluster import Cluster
 from distributed.utils import get_ip_interface
 
 from gpu.visible import VisibleGpu
-from pipeline.errors import ClusterUnavailableError
+from pipeline.errors import ClusterUnavailableError, reason_of
 from pipeline.workers.cluster_config import ClusterConfig
 from pipeline.workers.encryption import ExposedWarning, exposures
 from pipeline.workers.gpu_requests import require_gpu_workers
@@ -87,9 +87,9 @@ def _local_cluster(config: ClusterConfig, gpus: tuple[VisibleGpu, ...], security
             cluster = _of_gpus(config, gpus, security) if gpus else _of_cores(config, security)
     except RuntimeError as error:
         raise ClusterUnavailableError(
-            f"{config.n_workers} worker{'s' * (config.n_workers != 1)} could not be started on this machine; in a "
-            'script, code that starts workers has to stand under `if __name__ == "__main__":`, for they import the '
-            "script"
+            f"{config.n_workers} worker{'s' * (config.n_workers != 1)} could not be started on this machine "
+            f"({reason_of(error)}); in a script, code that starts workers has to stand under "
+            '`if __name__ == "__main__":`, for they import the script'
         ) from error
     with cluster:
         if config.adaptive is not None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from distributed import Security
 from distributed.deploy.spec import SpecCluster
 
-from pipeline.errors import ClusterUnavailableError
+from pipeline.errors import ClusterUnavailableError, reason_of
 from pipeline.workers.cluster_config import ClusterConfig
 from pipeline.workers.held_interrupts import interrupts_held_back
 
@@ -48,7 +48,7 @@ def ssh_cluster(config: ClusterConfig, security: Security | None) -> Iterator[Sp
     except Exception as error:
         # asyncssh has kinds of its own, and what Dask raises is a plain Exception.
         raise ClusterUnavailableError(
-            f"workers can't be started by SSH on {', '.join(dict.fromkeys(hosts))}: {_reason(error)}; "
+            f"workers can't be started by SSH on {', '.join(dict.fromkeys(hosts))}: {reason_of(error)}; "
             "`photonflow cluster check` tries each of them"
         ) from error
     with cluster:
@@ -126,10 +126,3 @@ def _certificates(config: ClusterConfig) -> dict[str, Any]:
     for role in ("client", "scheduler", "worker"):
         files |= {f"tls_{role}_cert": config.tls_cert, f"tls_{role}_key": config.tls_key}
     return {"protocol": "tls://", "security": files}
-
-
-def _reason(error: BaseException) -> str:
-    """What was at the bottom of it, in a line."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return " ".join(str(error).split()) or type(error).__name__

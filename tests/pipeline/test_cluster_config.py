@@ -58,6 +58,8 @@ def test_a_configuration_says_what_it_would_start():
         ("kind: local-cpu\nworkers: 2\nadaptive: {minimum: 1, maximum: 2}\n", "not both"),
         ("kind: local-cpu\nwait_for_workers: soon\n", "'soon' is no time"),
         ("kind: local-cpu\nenvironment: [a]\n", "environment: ['a'] is not a section"),
+        ("kind: local-cpu\ndashboard_address: nonsense\n", "'nonsense' is no address: give HOST:PORT"),
+        ("kind: local-cpu\ndashboard_address: 127.0.0.1:99999\n", "'127.0.0.1:99999' is no address"),
         ("kind: slurm\nmemory_limit: 1 GiB\n", "needs a section slurm:"),
         ("kind: slurm\nslurm: {}\n", "needs a memory_limit"),
         ("kind: slurm\nmemory_limit: 1 GiB\nslurm: {walltime: '1:2:3:4'}\n", "'1:2:3:4' is no time"),

@@ -119,11 +119,19 @@ def test_certificates_that_are_not_there_are_refused(options, said):
         ("https://h/x?token=abc --out y.zarr", "https://h/x?token=*** --out y.zarr"),
         ("--storage aws_secret_access_key=abc", "--storage aws_secret_access_key=***"),
         ("no file: https:/id:s3cr3t@h/c.yaml", "no file: https:/***@h/c.yaml"),
+        ("or AWS_SKIP_SIGNATURE=true for a bucket", "or AWS_SKIP_SIGNATURE=true for a bucket"),
         ("tcp://10.0.0.1:8786 a@b.zarr --n-sigma=5", "tcp://10.0.0.1:8786 a@b.zarr --n-sigma=5"),
     ],
 )
 def test_secrets_are_taken_out_and_nothing_else(text, hidden):
     assert redacted(text) == hidden
+
+
+def test_the_name_of_a_key_is_hidden_where_it_stands_alone_and_its_secret_everywhere(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "minioadmin")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "adminadmin")
+    said = "minioadmin of s3://b/a.zarr --out minioadmin.clusters.zarr adminadmin2"
+    assert redacted(said) == "*** of s3://b/a.zarr --out minioadmin.clusters.zarr ***2"
 
 
 def test_no_secret_of_the_command_or_the_environment_is_in_the_dataset(client, make_archive, monkeypatch):

@@ -1,5 +1,7 @@
 """A simulated archive is the same, byte for byte, on any number of workers."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,7 +53,7 @@ def test_without_a_client_workers_are_started_and_ended(tmp_path):
     steps = []
     archive = simulate_archive(tmp_path / "a.zarr", DETECTOR, 3, 2, n_workers=1, on_step=steps.append)
     assert (archive.n_frames, archive.n_dark) == (3, 2)
-    assert steps == ["starting 1 workers", "simulating 3 frames and 2 darks"]
+    assert steps == ["starting 1 worker", "simulating 3 frames and 2 darks"]
 
 
 def test_what_a_worker_cannot_write_is_an_error_here(tmp_path, client):
@@ -63,6 +65,27 @@ def test_what_a_worker_cannot_write_is_an_error_here(tmp_path, client):
 
     with pytest.raises(ArchiveError, match=r"a\.zarr/dark cannot be written: "):
         simulate_archive(path, DETECTOR, 20, 2000, client=client, on_progress=block_the_way)
+
+
+def test_workers_that_can_not_be_started_leave_nothing_behind(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from frame_archive.simulation import SimulatedDetector\n"
+        "from pipeline.simulation import simulate_archive\n"
+        "simulate_archive('a.zarr', SimulatedDetector(shape=(24, 31)), 3, n_workers=1)\n"
+    )
+    ended = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 worker could not be started on this machine (" in ended.stderr
+    assert 'under `if __name__ == "__main__":`' in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
+
+
+def test_a_place_that_is_taken_is_said_before_any_worker_is_started(tmp_path):
+    steps = []
+    (tmp_path / "a.zarr").mkdir()
+    with pytest.raises(ArchiveError, match="exists already"):
+        simulate_archive(tmp_path / "a.zarr", DETECTOR, 3, 2, n_workers=1, on_step=steps.append)
+    assert steps == []
 
 
 def test_workers_belong_to_the_client_or_are_started_here(tmp_path, client):
