@@ -111,9 +111,9 @@ class RunProgress:
                 parts.append(f"{duration(seconds * (self._total - frames) / frames)} left")
             # Last, because a narrow terminal cuts the end off.
             if clusters is not None:
-                parts.append(f"{clusters / seconds / 1e6:.2f} M clusters/s")
+                parts.append(_cluster_rate(clusters / seconds))
             if math.isfinite(offset):
-                parts.append(f"pedestal {offset:+.2f} σ")
+                parts.append(f"pedestal {offset:+z.2f} σ")
         return ", ".join(parts)
 
     def _line(self, text: str) -> None:
@@ -127,6 +127,10 @@ def _binds(tallest: StageBar) -> str:
     reached, share = tallest.use.bytes_a_second, tallest.share_of_ceiling
     of_ceiling = f", {share:.0%} of its ceiling" if math.isfinite(share) else ""
     return f"{tallest.name} binds ({reached / 1e9:.2f} GB/s a worker{of_ceiling})"
+
+
+def _cluster_rate(rate: float) -> str:
+    return f"{rate / 1e6:.2f} M clusters/s" if rate >= 1e5 else f"{rate:,.0f} clusters/s"
 
 
 def duration(seconds: float) -> str:

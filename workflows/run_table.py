@@ -103,15 +103,15 @@ def _totals(summary: ThroughputSummary) -> Table:
     totals.add_row("clusters a frame", number(summary.clusters_a_frame, ".1f"), "")
     totals.add_row("seconds", f"{summary.seconds:.2f}", pace(summary.account.as_dict()))
     totals.add_row("frames/s", rate(summary.frames_a_second), "")
-    totals.add_row("pedestal off", number(summary.offset, "+.3f"), "noise widths before a batch, at worst")
+    totals.add_row("pedestal off", number(summary.offset, "+z.3f"), "noise widths before a batch, at worst")
     totals.add_row("pixels off", number(summary.pixels_off, ".2%"), "by more than one noise width, at worst")
     if summary.from_darks != summary.offset:
-        totals.add_row("darks off", number(summary.from_darks, "+.3f"), "noise widths, before they were moved")
+        totals.add_row("darks off", number(summary.from_darks, "+z.3f"), "noise widths, before they were moved")
     totals.add_row("pixels starved", number(summary.seldom_updated, ".2%"), "updated in fewer than half of the frames")
     # Pixels that fire in more than 1 % of the frames are nearly all at ordinary rates: only the odd ones say something.
     totals.add_row("hot pixels", f"{summary.hot:,}", "centres in more than 1 % of the frames, unlike their neighbours")
     totals.add_row("pixels blind", f"{summary.often_blind:,}", "in more than 1 % of a batch's frames")
     if summary.gain_bits:
         totals.add_row("values switched", f"{summary.switched_values:,}", "in another gain, absent from their frame")
-    totals.add_row("pedestal moved", number(summary.movement, "+.3f"), "noise widths within a batch, at most")
+    totals.add_row("pedestal moved", number(summary.movement, "+z.3f"), "noise widths within a batch, at most")
     return totals

@@ -24,7 +24,7 @@ def test_without_a_terminal_progress_is_plain_lines_one_a_tenth():
     assert lines[:3] == ["starting 2 workers", "dashboard: http://[::1]:8787/status", "finding clusters"]
     assert [line.partition(",")[0].partition(" of")[0] for line in lines[3:-1]] == [f"{n}00" for n in range(1, 10)]
     assert lines[-1].startswith("1,000 of 1,000 frames, ")
-    assert all(re.search(r"[\d,]+ frames/s, (.* left, )?[\d.]+ M clusters/s$", line) for line in lines[3:])
+    assert all(re.search(r"[\d,]+ frames/s, (.* left, )?[\d.,]+( M)? clusters/s$", line) for line in lines[3:])
     assert all((" left, " in line) == (line != lines[-1]) for line in lines[3:])
 
 
