@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 SCHEMES = ("s3", "gs", "az", "https", "http")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
@@ -38,7 +39,7 @@ class ObjectAddress:
         """Take an address apart.
 
         Raises:
-            AddressError: it is of no store that is known here, names no bucket, or holds a key or a token.
+            AddressError: it is of no store that is known here, names no bucket or server, or holds a key or a token.
         """
         match = _URL.fullmatch(url)
         if match is None or (scheme := match["scheme"].lower()) not in SCHEMES:
@@ -60,6 +61,10 @@ class ObjectAddress:
         parts = [part for part in key.split("/") if part]
         if not bucket or any(part in (".", "..") for part in parts):
             raise AddressError(f"{url} does not say where: give {scheme}://bucket/folder/run.zarr")
+        if scheme in ("https", "http") and not _is_host(bucket):
+            raise AddressError(
+                f"{url} names no server: give {scheme}://host/folder/run.zarr, or host:port with a port of 1 to 65535"
+            )
         return cls(scheme, bucket, "/".join(parts))
 
     def __str__(self) -> str:
@@ -80,3 +85,11 @@ class ObjectAddress:
         """What lies above it in the bucket, the outermost first; without the bucket itself."""
         parts = self.key.split("/")[:-1]
         return [ObjectAddress(self.scheme, self.bucket, "/".join(parts[: k + 1])) for k in range(len(parts))]
+
+
+def _is_host(text: str) -> bool:
+    try:
+        parts = urlsplit(f"//{text}")
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from object_stores.addresses import ObjectAddress
+from object_stores.environment import ENDPOINTS, construction_fault, require_sound
+from object_stores.errors import is_panic
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -21,7 +23,6 @@ PATIENCE = "PHOTONFLOW_STORE_PATIENCE"
 _PATIENCE_SECONDS = 60.0
 _LONGEST_REQUEST_SECONDS = 30.0
 _OF_STORES = ("AWS_", "GOOGLE_", "AZURE_", PATIENCE)
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 
 
 class MissingLibraryError(ValueError):
@@ -33,7 +34,8 @@ def connected(address: ObjectAddress) -> Any:
 
     Raises:
         MissingLibraryError: obstore is not installed.
-        ValueError: The environment says something that can't be.
+        StoreFaultError: The environment says something of keys, endpoints or options that can't be.
+        ValueError: The patience is no number.
     """
     environment = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_OF_STORES)))
     return _connected(address, environment)
@@ -58,11 +60,14 @@ def patience_seconds() -> float:
 @lru_cache(maxsize=16)
 def _connected(address: ObjectAddress, environment: tuple[tuple[str, str], ...]) -> Any:
     try:
+        from obstore.exceptions import BaseError
         from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
     except ImportError as error:
         raise MissingLibraryError(
             f"{address} is on an object store, and obstore is not installed: pip install 'photonflow[objects]'"
         ) from error
+    variables = dict(environment)
+    require_sound(address, variables)
     patience = patience_seconds()
     options: ClientConfig = {
         "timeout": timedelta(seconds=min(_LONGEST_REQUEST_SECONDS, max(patience / 2, 1.0))),
@@ -78,9 +83,16 @@ def _connected(address: ObjectAddress, environment: tuple[tuple[str, str], ...])
         },
     }
     # Only where a user has written so: keys would travel in the clear.
-    if address.scheme == "http" or any(os.environ.get(name, "").startswith("http://") for name in _ENDPOINTS):
+    if address.scheme == "http" or any(variables.get(name, "").startswith("http://") for name in ENDPOINTS):
         options["allow_http"] = True
-    if address.is_web:
-        return HTTPStore(str(address), client_options=options, retry_config=retries)
-    kind = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[address.scheme]
-    return kind(address.bucket, prefix=address.key or None, client_options=options, retry_config=retries)
+    try:
+        if address.is_web:
+            return HTTPStore(str(address), client_options=options, retry_config=retries)
+        kind = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[address.scheme]
+        return kind(address.bucket, prefix=address.key or None, client_options=options, retry_config=retries)
+    except (BaseError, ValueError) as error:
+        raise construction_fault(address, variables, str(error)) from None
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise construction_fault(address, variables, "") from None

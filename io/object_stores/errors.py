@@ -47,6 +47,7 @@ _KEYS = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
+_VARIABLES = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}
 _STATUS = re.compile(r"status[^0-9]{0,20}(\d{3})|\b([45]\d\d) (?:[A-Z][a-z]+|<)|returned non-2xx status code: (\d{3})")
 _NO_KEYS = (
     "169.254.169.254",
@@ -102,6 +103,17 @@ def in_one_sentence(place: str, task: str) -> Iterator[None]:
         if isinstance(error, StoreFaultError):
             raise
         raise _fault(place, task, f"{type(error).__name__} {error}") from None
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        variables = _VARIABLES.get(place.partition("://")[0])
+        which = f"that the {variables}_… variables are" if variables else "that it is"
+        raise StoreFaultError(place, task, f"its library can't do it; see {which} right") from None
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether obstore's compiled part broke down, which is no `Exception`, and has no class to be imported."""
+    return type(error).__name__ in ("PanicException", "RustPanic")
 
 
 def _fault(place: str, task: str, text: str) -> StoreFaultError:
@@ -115,8 +127,8 @@ def _fault(place: str, task: str, text: str) -> StoreFaultError:
 def _why(scheme: str, text: str) -> str | None:
     if any(sign in text for sign in _NO_BUCKET):
         return "there is no such bucket; make it, or check its name"
-    if any(sign in text for sign in _NO_KEYS):
-        return f"no keys were found; set {_KEYS.get(scheme, 'them')} in the environment of every machine that reads it"
+    if (missing := why_no_keys(scheme, text)) is not None:
+        return missing
     status = _status(text)
     if any(sign in text for sign in _REFUSED) or status in (401, 403):
         return "the server refuses it; see that the keys in this machine's environment are valid, and allow it"
@@ -128,6 +140,13 @@ def _why(scheme: str, text: str) -> str | None:
         return f"the server fails (HTTP {status}); see that it is well, and try again"
     if status is not None:
         return f"the server refuses it (HTTP {status}); see that the address is right"
+    return None
+
+
+def why_no_keys(scheme: str, text: str) -> str | None:
+    """That no keys were found, and which to set, where that is what the library says; else None."""
+    if any(sign in text for sign in _NO_KEYS):
+        return f"no keys were found; set {_KEYS.get(scheme, 'them')} in the environment of every machine that reads it"
     return None
 
 
