@@ -45,7 +45,7 @@ from pipeline.resuming.journal import journal_place
 from pipeline.resuming.made_from import made_from
 from pipeline.resuming.verification import FrameComparison
 from pipeline.watching.run_events import OnEvent
-from pipeline.watching.run_reporter import described, told_to_scheduler, with_reporter
+from pipeline.watching.run_reporter import RunReporter, described, told_to_scheduler, with_reporter
 from pipeline.watching.run_telling import RunTelling
 from pipeline.workers.cluster_watch import ClusterWatch, Patience, despite_deaths
 from pipeline.workers.compiling_news import CompilingNews
@@ -167,15 +167,15 @@ class _Run:
             begun.set()
             ceilings = ceilings_of(prepared, self.watch.workers)
             submitted = time.perf_counter()
-            record = self._find(
-                prepared,
-                beginning,
-                ceilings,
-                DeathsByTask(exits.of, self.on_notice, len(self.watch.workers), needed_bytes),
-                word,
-            )
-            times = RunTimes(self.began, submitted, time.perf_counter(), time.time())
-            result = finish_run(prepared, self.id, beginning, record, Against(ceilings, self.watch.workers, times))
+            work = self._work(prepared, beginning)
+            deaths = DeathsByTask(exits.of, self.on_notice, len(self.watch.workers), needed_bytes)
+            # To its very end: what is told at last is the account of it all, or why its dataset could not be finished.
+            with told_to_scheduler(self.client, described(prepared, self.id, work), ceilings, self.watch) as reporter:
+                record = self._find(prepared, beginning, work, ceilings, deaths, word, reporter)
+                times = RunTimes(self.began, submitted, time.perf_counter(), time.time())
+                result = finish_run(prepared, self.id, beginning, record, Against(ceilings, self.watch.workers, times))
+                if reporter is not None:
+                    reporter.on_account(result.summary.account)
         warn_of_pedestal(record.known(), prepared, int((trained.pedestal.noise > 0).sum()))
         return result
 
@@ -216,16 +216,10 @@ class _Run:
                 return begin_where_skipped(prepared, beginning, self.client, self.watch, self.id)
         return begin_anew(prepared, attributes, made, pedestal, self.id)
 
-    def _find(
-        self, prepared: PreparedRun, beginning: Beginning, ceilings: RunCeilings, deaths: DeathsByTask, word: Word
-    ) -> RunRecord:
-        """Find and write the batches that are left."""
-        options, layout = prepared.options, prepared.layout
-        self.on_step("finding clusters")
-        left, journal, totals = beginning.left, beginning.journal, beginning.totals
-        n_threads = self.watch.n_threads
-        logger.info("run %s: %d batches on %d workers into %s", self.id, len(left.to_find), n_threads, prepared.out)
-        work = Work(
+    def _work(self, prepared: PreparedRun, beginning: Beginning) -> Work:
+        """What is left to be done."""
+        options, layout, left = prepared.options, prepared.layout, beginning.left
+        return Work(
             run_id=self.id,
             plan=prepared.plan,
             rows_per_chunk=layout.rows_per_chunk,
@@ -238,28 +232,46 @@ class _Run:
             window=WINDOW,
             ahead=AHEAD_ON_A_GPU if prepared.backend == "cuda" else None,
         )
+
+    def _find(
+        self,
+        prepared: PreparedRun,
+        beginning: Beginning,
+        work: Work,
+        ceilings: RunCeilings,
+        deaths: DeathsByTask,
+        word: Word,
+        reporter: RunReporter | None,
+    ) -> RunRecord:
+        """Find and write the batches that are left."""
+        self.on_step("finding clusters")
+        journal, totals, n_threads = beginning.journal, beginning.totals, self.watch.n_threads
+        logger.info("run %s: %d batches on %d workers into %s", self.id, len(work.to_find), n_threads, prepared.out)
         listeners = [] if self.on_progress is None else [with_tallest(self.on_progress, ceilings)]
-        prune = StatePruner(ChainStates(journal.folder)) if work.chained else None
-        description = described(prepared, self.id, work)
+        on_progress, on_event = with_reporter(listeners, self.telling, reporter)
+        submission = Submission(
+            self.client,
+            work,
+            self.watch,
+            deaths,
+            word,
+            on_count=journal.append,
+            on_products=totals.add,
+            on_progress=on_progress,
+            on_oldest=StatePruner(ChainStates(journal.folder)) if work.chained else None,
+            on_event=on_event,
+        )
+        if reporter is not None:
+            reporter.follow(submission.record)
         try:
-            with told_to_scheduler(self.client, description, ceilings, self.watch) as reporter:
-                on_progress, on_event = with_reporter(listeners, self.telling, reporter)
-                return Submission(
-                    self.client,
-                    work,
-                    self.watch,
-                    deaths,
-                    word,
-                    on_count=journal.append,
-                    on_products=totals.add,
-                    on_progress=on_progress,
-                    on_oldest=prune,
-                    on_event=on_event,
-                ).run()
+            record = submission.run()
         finally:
             journal.close()
             with contextlib.suppress(OSError):  # without it a run that goes on finds a little more
                 totals.save()
+        if reporter is not None:
+            reporter.tell()
+        return record
 
 
 def _setup(prepared: PreparedRun, pedestal: Pedestal, run_id: str) -> RunSetup:

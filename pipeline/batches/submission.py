@@ -53,6 +53,9 @@ class Submission:
         on_oldest: Called with the first batch whose rows may not be in the dataset yet, and with what is known of each
             batch, whenever that may have changed.
         on_event: Told of each report and each failure.
+
+    Attributes:
+        record: What the tasks have reported so far.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class Submission:
         self._word = word
         self._on_oldest = on_oldest or (lambda batch, counts: None)
         self._on_event = on_event or (lambda event: None)
-        self._record = RunRecord(work)
+        self.record = RunRecord(work)
 
         self._queue = as_completed(loop=client.loop, raise_errors=False)
         # The futures in the queue, each with its step and its batch (of a joined chunk, the first one).
@@ -131,14 +134,14 @@ class Submission:
             followed = [future for future, _, _ in self._followed.values()]
             left = [*followed, *self._finding.values(), *self._unplaced.values(), *self._written.values()]
             self._watch.let_go(lambda: self._client.cancel(left))
-        return self._record
+        return self.record
 
     def _stop(self) -> NoReturn:
         for future in self._watch.done_within(self._queue, SECONDS_TO_FINISH):
             # What fails now is for the resumed run to find: the user asked for an end, and gets it.
             if future.status == "finished":
                 self._take(future)
-        raise RunStoppedError(f"{self._record.batches_found} of {len(self._plan)} batches were found")
+        raise RunStoppedError(f"{self.record.batches_found} of {len(self._plan)} batches were found")
 
     def _submit_batches(self) -> None:
         while self._next is not None and self._may_submit():
@@ -161,7 +164,7 @@ class Submission:
         )
 
     def _start_of(self, batch: Batch) -> ChainStart | None:
-        return chain_start(self._record.counts, batch.index) if self._work.chained else None
+        return chain_start(self.record.counts, batch.index) if self._work.chained else None
 
     def _take(self, future: Future[Any]) -> None:
         key = str(future.key)
@@ -196,11 +199,11 @@ class Submission:
 
     def _take_write(self, step: str, write: BatchWrite) -> None:
         if write.nbytes:
-            self._record.add_write(write)
+            self.record.add_write(write)
             self._on_event(RunEvent.of_write(self._work.run_id, write))
         if step == "write":
             self._unwritten_bytes.pop(write.batch, None)
-        self._on_oldest(self._oldest_unwritten(), self._record.counts)
+        self._on_oldest(self._oldest_unwritten(), self.record.counts)
 
     def _try_suspects(self) -> None:
         """Run a task that Dask gave up on once more, and by itself, since others at work may have been the cause."""
@@ -223,7 +226,7 @@ class Submission:
         self._on_count(count)
         if report.products is not None:
             self._on_products(index, report.products)
-        self._record.add(count)
+        self.record.add(count)
         self._on_event(RunEvent.of_count(self._work.run_id, count))
         self._skipping.discard(index)
         if (found := self._finding.pop(index, None)) is not None:
@@ -241,11 +244,11 @@ class Submission:
             count.find_seconds,
             count.worker,
         )
-        self._on_progress(self._record.progress(self._plan.n_frames, count))
+        self._on_progress(self.record.progress(self._plan.n_frames, count))
 
     def _place_batches(self) -> None:
         """Write the batches whose first row has become known."""
-        counts = self._record.counts
+        counts = self.record.counts
         while self._placed < len(self._plan) and (count := counts[self._placed]) is not None:
             index = self._placed
             span = RowSpan(self._next_row, self._next_row + count.n_clusters, self._work.rows_per_chunk)
@@ -259,7 +262,7 @@ class Submission:
                 self._written.pop(index, None)
         if self._placed == len(self._plan):
             self._join(self._shared.flush())
-        self._on_oldest(self._oldest_unwritten(), self._record.counts)
+        self._on_oldest(self._oldest_unwritten(), self.record.counts)
 
     def _write(self, index: int, found: Future[Any], span: RowSpan, digest: str) -> None:
         if span.start == span.stop:

@@ -52,6 +52,8 @@ class ShownRun:
         retries: Tasks that were begun again, by step.
         at_work: Batches that are being found, by their tasks' keys, as the scheduler knows it.
         ended: When it ended, in s since 1970; None while it goes on.
+        most_idle: The most seconds without a batch that were told of it: what its account says at the end may be less,
+            and a counter must not fall.
     """
 
     description: RunDescription
@@ -61,6 +63,7 @@ class ShownRun:
     retries: Counter[str] = field(default_factory=Counter)
     at_work: set[str] = field(default_factory=set)
     ended: float | None = None
+    most_idle: float = 0.0
     _spacing: float = 0.0
     _of_workers: dict[str, deque[tuple[float, int, int]]] = field(default_factory=dict)
 
@@ -89,6 +92,7 @@ class ShownRun:
             if totals.frames > before[-1][1]:
                 before.append((now, totals.frames, totals.clusters))
         self.state = state
+        self.most_idle = max(self.most_idle, state.idle_seconds)
         if state.outcome and self.ended is None:
             self.ended = now
 

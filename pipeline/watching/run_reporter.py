@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future as ConcurrentFuture
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 from distributed import Client
 
-from pipeline.batches.run_record import RunProgress, Work
+from pipeline.batches.run_record import RunProgress, RunRecord, Work
 from pipeline.ceilings.of_stages import RunCeilings
 from pipeline.errors import RunStoppedError
 from pipeline.output.redaction import redacted
@@ -24,7 +25,7 @@ from pipeline.watching.run_events import OnEvent, RunEvent
 from pipeline.watching.run_state import RunDescription, RunState, StageState, WorkerTotals
 from pipeline.watching.scheduler_plugin import PAGE, TELL, RunOnScheduler, bring_board, plugin_name
 from pipeline.workers.cluster_watch import ClusterWatch
-from roofline.accounting import tallest
+from roofline.accounting import Account, tallest
 
 logger = logging.getLogger(__name__)
 Told = TypeVar("Told")
@@ -46,11 +47,21 @@ class RunReporter:
 
     def __init__(self, client: Client, run_id: str, ceilings: RunCeilings) -> None:
         self._client, self._run_id, self._ceilings = client, run_id, ceilings
-        self._progress: RunProgress | None = None
+        self._record: RunRecord | None = None
+        self._account: Account | None = None
+        self._offset = self._movement = math.nan
         self._workers: dict[str, WorkerTotals] = {}
         self._failures = 0
         self._sent = 0.0
         self._sending: ConcurrentFuture[Any] | None = None
+
+    def follow(self, record: RunRecord) -> None:
+        """Tell what this holds at the time; it grows beyond what :meth:`on_progress` is told of: writes come later."""
+        self._record = record
+
+    def on_account(self, account: Account) -> None:
+        """The run is done: what is told at last are the figures of its table, which the dataset keeps."""
+        self._account = account
 
     def on_event(self, event: RunEvent) -> None:
         """Something happened."""
@@ -67,27 +78,35 @@ class RunReporter:
 
     def on_progress(self, progress: RunProgress) -> None:
         """The run has come further; it is told if the last time is long enough ago and was heard."""
-        self._progress = progress
+        self._offset, self._movement = progress.offset, progress.movement
         if time.monotonic() - self._sent >= SECONDS_BETWEEN and (self._sending is None or self._sending.done()):
-            self._sent = time.monotonic()
-            self._sending = self._tell(self.state())
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell how far the run is, and don't wait until that was heard."""
+        self._sent = time.monotonic()
+        self._sending = self._tell(self.state())
 
     def state(self) -> RunState:
         """How far the run is."""
-        progress = self._progress
-        if progress is None:
+        record = self._record
+        if record is None:
             return RunState(failures=self._failures)
-        bars = self._ceilings.bars(progress.uses)
-        binds = tallest(bars, self._ceilings.workers, self._ceilings.gpus)
+        if (account := self._account) is not None:
+            bars, binds, idle_seconds = account.bars, account.tallest, account.idle_seconds
+        else:
+            bars = tuple(self._ceilings.bars(record.totals.uses()))
+            binds = tallest(bars, self._ceilings.workers, self._ceilings.gpus)
+            idle_seconds = record.totals.idle_seconds
         return RunState(
-            frames=progress.frames,
-            clusters=progress.clusters,
-            batches=progress.batches,
-            skipped=progress.skipped,
+            frames=record.frames_found,
+            clusters=record.n_clusters,
+            batches=record.batches_found,
+            skipped=record.batches_skipped,
             failures=self._failures,
-            offset=progress.offset,
-            movement=progress.movement,
-            idle_seconds=progress.idle_seconds,
+            offset=self._offset,
+            movement=self._movement,
+            idle_seconds=idle_seconds,
             stages=tuple(StageState.of(bar) for bar in bars),
             binds="" if binds is None else binds.name,
             workers=dict(self._workers),
@@ -128,10 +147,10 @@ def told_to_scheduler(
         yield reporter
         outcome = "complete"
     except RunStoppedError as stop:
-        outcome, message = "stopped", str(stop)
+        outcome, message = "stopped", redacted(str(stop))
         raise
     except BaseException as error:
-        message = str(error)
+        message = redacted(str(error))
         raise
     finally:
 

@@ -109,7 +109,7 @@ def _of_runs(runs: list[ShownRun]) -> Iterator[Metric]:
             families["stage_bytes"].add_metric([*labels, stage.name, stage.within], stage.nbytes)
             if math.isfinite(stage.share_of_ceiling):
                 families["ceiling"].add_metric([*labels, stage.name], stage.share_of_ceiling)
-        families["idle"].add_metric(labels, state.idle_seconds)
+        families["idle"].add_metric(labels, run.most_idle)
         figures = {"offset": state.offset, "movement": state.movement, "left": run.seconds_left(now)}
         for name, figure in (figures | {"seconds": run.seconds(now)}).items():
             if math.isfinite(figure):

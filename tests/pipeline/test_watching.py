@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,6 +36,12 @@ def run(archive, client, **options):
     keywords = {name: options.pop(name) for name in ("should_stop", "on_progress") if name in options}
     prepared = prepare(RunOptions(archive.path, **options))
     return execute(prepared, client, on_event=events.append, **keywords), events
+
+
+def in_chunks_of(rows_per_chunk, archive, **options):
+    """A run that writes so many clusters to a chunk."""
+    prepared = prepare(RunOptions(archive.path, **options))
+    return replace(prepared, layout=replace(prepared.layout, rows_per_chunk=rows_per_chunk))
 
 
 async def _heartbeat(dask_worker):
@@ -89,6 +96,35 @@ class TestTheBoard:
         assert seen["ended"] is not None
         plugins = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.plugins))
         assert not [name for name in plugins if name.startswith(plugin_name(""))]
+
+    # All rows in one chunk, which is written when no batch is left to be found; and in many.
+    @pytest.mark.parametrize("rows_per_chunk", [1 << 20, 64])
+    def test_at_the_end_it_has_the_account_that_the_dataset_keeps(self, client, make_archive, rows_per_chunk):
+        archive = make_archive(name=f"in-chunks-of-{rows_per_chunk}.zarr")
+        execute(in_chunks_of(rows_per_chunk, archive, batch_size=20), client)
+        state = client.run_on_scheduler(board_of_scheduler)[f"in-chunks-of-{rows_per_chunk}"]["state"]
+        kept = json.loads(read_attributes(archive.out)["throughput"])
+        assert {stage.name: (stage.nbytes, stage.seconds) for stage in state.stages} == {
+            name: (stage["nbytes"], stage["busy_seconds"]) for name, stage in kept["stages"].items()
+        }
+        assert kept["stages"]["write"]["nbytes"] > 0
+        assert (state.binds, state.idle_seconds) == (kept["binds"], kept["idle_seconds"])
+
+    def test_what_a_run_has_written_when_it_stops_is_told(self, client, make_archive):
+        archive, events = make_archive(name="written.zarr"), []
+
+        def written():
+            return sum(event.nbytes for event in events if event.event == "batch_written")
+
+        with pytest.raises(RunStoppedError):
+            execute(
+                in_chunks_of(16, archive, batch_size=10),
+                client,
+                on_event=events.append,
+                should_stop=lambda: written() > 0,
+            )
+        stages = client.run_on_scheduler(board_of_scheduler)["written"]["state"].stages
+        assert next(stage.nbytes for stage in stages if stage.name == "write") == written()
 
     def test_what_can_not_be_read_is_told_with_its_tries(self, client, make_archive):
         archive = make_archive(name="damaged.zarr", n_frames=40)
