@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import xxhash
 from distributed.metrics import context_meter
 
 from frame_archive import FrameArchive, ReadUse
+from frame_archive.kept_memory import page_aligned
 from pipeline.batches.block_sizes import GPU_BLOCK_BYTES
 from pipeline.batches.plan import Batch
 from pipeline.batches.run_plugin import RunPlugin, plugin_of
@@ -90,7 +92,9 @@ def frames_read(
                 continue
             for start, stop in archive.blocks(begin, end, max_bytes=block_bytes):
                 if stop - start > len(buffer):
-                    buffer = np.empty((stop - start, *archive.frame_shape), archive.dtype)
+                    shape = (stop - start, *archive.frame_shape)
+                    # Of chunks that are not compressed, files are read straight into it.
+                    buffer = page_aligned(math.prod(shape) * archive.dtype.itemsize).view(archive.dtype).reshape(shape)
                 frames = buffer[: stop - start]
                 with clock.reading(use):
                     archive.expect(start, end, ahead)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,24 +34,34 @@ def read_rate(files: Sequence[str], threads: int, *, cold: bool) -> Spread:
         StillCachedError: They can't be dropped, as in a file system that lies in memory.
         OSError: A file can't be read.
     """
-    with ThreadPoolExecutor(threads) as pool:
+    own = threading.local()
+
+    def prepare() -> None:
+        # Once a thread, and touched: a buffer for each file would time the system's handing out of memory. And at
+        # the beginning of a page: into one that begins 48 bytes later some processors copy a quarter as fast.
+        own.buffer = mmap.mmap(-1, BUFFER_BYTES)
+        own.buffer.write(bytes(BUFFER_BYTES))
+
+    def read(file: str) -> int:
+        return _read(file, own.buffer)
+
+    with ThreadPoolExecutor(threads, initializer=prepare) as pool:
         if not cold:
-            list(pool.map(_read, files))
+            list(pool.map(read, files))
         rates = []
         for _ in range(REPEATS):
             if cold:
                 for file in files:
                     _drop(file)
             begin = time.perf_counter()
-            nbytes = sum(pool.map(_read, files))
+            nbytes = sum(pool.map(read, files))
             rates.append(nbytes / (time.perf_counter() - begin))
             if nbytes / rates[-1] > LONGEST_READ_SECONDS:
                 break
     return Spread.of(rates if len(rates) > 1 else rates * 2)
 
 
-def _read(file: str) -> int:
-    buffer = bytearray(BUFFER_BYTES)
+def _read(file: str, buffer: mmap.mmap) -> int:
     total = 0
     with Path(file).open("rb", buffering=0) as opened:
         while count := opened.readinto(buffer):
