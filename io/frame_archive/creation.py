@@ -96,9 +96,9 @@ def require_room_for_archive(path: str | os.PathLike[str], overwrite: bool) -> N
     """Make sure that nothing is at `path`, or with `overwrite` an archive that photonflow made.
 
     Raises:
-        ArchiveError: something is there that is not to be replaced.
+        ArchiveError: something is there that is not to be replaced, or it is no local path.
     """
-    require_own_or_free(Path(path), overwrite, is_ours, "an archive")
+    require_own_or_free(Path(local_path(os.fspath(path))), overwrite, is_ours, "an archive")
 
 
 def _make_room(location: Path, overwrite: bool) -> None:

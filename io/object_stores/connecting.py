@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from object_stores.addresses import ObjectAddress
 from object_stores.environment import ENDPOINTS, construction_fault, require_sound
 from object_stores.errors import is_panic
+from object_stores.waiting import Silence, silence_of
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -22,7 +23,7 @@ PATIENCE = "PHOTONFLOW_STORE_PATIENCE"
 
 _PATIENCE_SECONDS = 60.0
 _LONGEST_REQUEST_SECONDS = 30.0
-_OF_STORES = ("AWS_", "GOOGLE_", "AZURE_", PATIENCE)
+_OF_STORES = ("AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", PATIENCE)
 
 
 class MissingLibraryError(ValueError):
@@ -37,8 +38,12 @@ def connected(address: ObjectAddress) -> Any:
         StoreFaultError: The environment says something of keys, endpoints or options that can't be.
         ValueError: The patience is no number.
     """
-    environment = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_OF_STORES)))
-    return _connected(address, environment)
+    return _connected(address, _environment())
+
+
+def silence(address: ObjectAddress) -> Silence:
+    """What this process knows of how long the store has not answered that an address is on."""
+    return silence_of(f"{address.scheme}://{address.bucket}", _environment())
 
 
 def patience_seconds() -> float:
@@ -57,6 +62,10 @@ def patience_seconds() -> float:
     return seconds
 
 
+def _environment() -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_OF_STORES)))
+
+
 @lru_cache(maxsize=16)
 def _connected(address: ObjectAddress, environment: tuple[tuple[str, str], ...]) -> Any:
     try:
@@ -73,12 +82,13 @@ def _connected(address: ObjectAddress, environment: tuple[tuple[str, str], ...])
         "timeout": timedelta(seconds=min(_LONGEST_REQUEST_SECONDS, max(patience / 2, 1.0))),
         "connect_timeout": timedelta(seconds=min(5.0, patience)),
     }
+    # Only what passes within a second: how long is waited for a store is said in `object_stores.waiting`.
     retries: RetryConfig = {
-        "max_retries": 10 + round(patience),
-        "retry_timeout": timedelta(seconds=patience),
+        "max_retries": 2,
+        "retry_timeout": timedelta(seconds=min(1.0, patience / 2)),
         "backoff": {
-            "init_backoff": timedelta(seconds=min(0.5, patience / 8)),
-            "max_backoff": timedelta(seconds=min(2.0, patience / 4)),
+            "init_backoff": timedelta(seconds=0.05),
+            "max_backoff": timedelta(seconds=0.2),
             "base": 2,
         },
     }

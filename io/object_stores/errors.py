@@ -1,7 +1,7 @@
 """What a store answers, or doesn't, as one sentence without anything that is secret.
 
 An error of the library quotes the server's answer, and with it keys, signatures and tokens. Nothing of that text is
-passed on: it is only looked at for what kind of failure it tells of.
+passed on but the host and port that were asked: it is only looked at for what kind of failure it tells of.
 """
 
 from __future__ import annotations
@@ -35,6 +35,14 @@ class StoreFaultError(OSError):
 
 class BrokenOffError(StoreFaultError):
     """An answer that broke off, or made no sense."""
+
+
+class AwayError(StoreFaultError):
+    """A store that can't be reached or fails for now: what was asked has not been done, and may be asked again."""
+
+
+class SilentError(AwayError):
+    """A store that gave no answer for now: what was asked may have been done."""
 
 
 class TakenError(Exception):
@@ -71,7 +79,17 @@ _REFUSED = (
 )
 _NO_BUCKET = "NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"
 _UNREACHABLE = "kind: Connect,", "tcp connect error", "dns error"
-_SILENT = "kind: Timeout,", "TimedOut"
+_SILENT = "kind: Timeout,", "TimedOut", "TimeoutError"
+_HUNG_UP = re.compile(r"HttpError \{\s*kind: (?:Request|Interrupted),")
+# What goes wrong before anything is asked; the first that is found tells what it is.
+_TLS = {
+    "InvalidCertificate(Expired": "has expired; see that it and this machine's clock are right",
+    "InvalidCertificate(NotValidForName": "is for another name; see that the address is right",
+    "InvalidCertificate(": "is not trusted; name a file with that of the authority that signed it in SSL_CERT_FILE, on "
+    "every machine that reads it",
+}
+_NO_TLS = ("InvalidMessage(", "AlertReceived(", "PeerIncompatible(", "PeerMisbehaved(")
+_HOST = re.compile(r"Error performing [A-Z]+ https?://(?:[^/\s@]*@)?([^/\s@?]+)")
 
 
 @contextmanager
@@ -117,29 +135,48 @@ def is_panic(error: BaseException) -> bool:
 
 
 def _fault(place: str, task: str, text: str) -> StoreFaultError:
-    why = _why(place.partition("://")[0], text)
-    if why is None:
-        why = "the connection broke off, or the answer makes no sense; see that the address is that of such a store"
-        return BrokenOffError(place, task, why)
-    return StoreFaultError(place, task, why)
+    kind, why = _told(place.partition("://")[0], text)
+    return kind(place, task, why)
 
 
-def _why(scheme: str, text: str) -> str | None:
+def _told(scheme: str, text: str) -> tuple[type[StoreFaultError], str]:
+    """What kind of fault a text of the library tells of, and why, in words."""
+    host = f"the server {found[1]}" if (found := _HOST.search(text)) is not None else "the server"
+    if (why := _why_no_tls(host, text)) is not None:
+        return StoreFaultError, why
     if any(sign in text for sign in _NO_BUCKET):
-        return "there is no such bucket; make it, or check its name"
+        return StoreFaultError, "there is no such bucket; make it, or check its name"
     if (missing := why_no_keys(scheme, text)) is not None:
-        return missing
+        return AwayError, missing
     status = _status(text)
     if any(sign in text for sign in _REFUSED) or status in (401, 403):
-        return "the server refuses it; see that the keys in this machine's environment are valid, and allow it"
+        return (
+            StoreFaultError,
+            "the server refuses it; see that the keys in this machine's environment are valid, and allow it",
+        )
     if any(sign in text for sign in _UNREACHABLE):
-        return "the server can't be reached; see that it runs, and that its address is right"
+        return AwayError, f"{host} can't be reached; see that it runs, and that its address is right"
     if any(sign in text for sign in _SILENT):
-        return "the server does not answer in time; see that it is well, or raise PHOTONFLOW_STORE_PATIENCE (seconds)"
+        return SilentError, (
+            "the server does not answer in time; see that it is well, or raise PHOTONFLOW_STORE_PATIENCE (seconds)"
+        )
     if status is not None and status >= 500:
-        return f"the server fails (HTTP {status}); see that it is well, and try again"
+        return AwayError, f"the server fails (HTTP {status}); see that it is well, and try again"
+    if status in (408, 429):
+        return AwayError, f"the server is busy (HTTP {status}); try again later"
     if status is not None:
-        return f"the server refuses it (HTTP {status}); see that the address is right"
+        return StoreFaultError, f"the server refuses it (HTTP {status}); see that the address is right"
+    broken = "the connection broke off, or the answer makes no sense; see that the address is that of such a store"
+    return (SilentError if _HUNG_UP.search(text) else BrokenOffError), broken
+
+
+def _why_no_tls(host: str, text: str) -> str | None:
+    signs = "".join(text.split())
+    for sign, what in _TLS.items():
+        if sign in signs:
+            return f"the certificate of {host} {what}"
+    if any(sign in signs for sign in _NO_TLS):
+        return f"{host} does not speak https, or not as this machine does; see that its address should not begin with http://"
     return None
 
 

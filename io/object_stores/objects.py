@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 from zarr.core.sync import sync
 
 from object_stores.addresses import ObjectAddress
-from object_stores.connecting import connected, patience_seconds
-from object_stores.errors import BrokenOffError, StoreFaultError, TakenError, in_one_sentence
+from object_stores.connecting import connected, patience_seconds, silence
+from object_stores.errors import StoreFaultError, TakenError
+from object_stores.waiting import answered
 
 PART_BYTES = 8 << 20
 """What is larger is asked for in parts of so many bytes, all at once: one connection is slower than the store."""
 
 AT_ONCE = 32
 """So many requests at a time."""
-
-# Of an answer that breaks off; beyond them it is not by chance.
-_TRIES = 6
 
 _T = TypeVar("_T")
 
@@ -99,18 +96,9 @@ class Objects:
 
         return await self._answered(key, "read", ask)
 
-    async def _answered(self, key: str, task: str, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """What is asked for; an answer that breaks off, which the library may not try again, is asked for again."""
-        until = time.monotonic() + patience_seconds()
-        for again in count():
-            try:
-                with in_one_sentence(self.place(key), task):
-                    return await ask()
-            except BrokenOffError:
-                if again == _TRIES or time.monotonic() > until:
-                    raise
-            await asyncio.sleep(0.05 * 2**again)
-        raise AssertionError
+    async def _answered(self, key: str, task: str, ask: Callable[[], Awaitable[_T]], *, repeats: bool = True) -> _T:
+        place, wait = self.place(key), (silence(self.address), patience_seconds())
+        return await answered(place, task, ask, *wait, repeats=repeats)
 
     async def _in_parts(self, key: str, size: int) -> memoryview:
         whole = bytearray(size)
@@ -168,12 +156,14 @@ class Objects:
         """When an object was written, by the store's clock; None if there is none."""
         import obstore
 
+        async def ask() -> datetime:
+            found: datetime = (await obstore.head_async(self.store, key))["last_modified"]
+            return found
+
         try:
-            with in_one_sentence(self.place(key), "looked at"):
-                found: datetime = (await obstore.head_async(self.store, key))["last_modified"]
+            return await self._answered(key, "looked at", ask)
         except FileNotFoundError:
             return None
-        return found
 
     async def listed(self, folder: str = "") -> AsyncIterator[tuple[str, About]]:
         """All objects below `folder`, in the store's order.
@@ -186,10 +176,25 @@ class Objects:
         place = self.place(folder)
         if self.address.is_web:
             raise StoreFaultError(place, "listed", "a web server does not tell what it has")
-        with in_one_sentence(place, "listed"):
-            async for some in obstore.list(self.store, prefix=folder or None):
-                for each in some:
-                    yield each["path"], _about(each)
+        pages: Any = None
+        last: str | None = None
+
+        async def turn() -> Any:
+            nonlocal pages
+            pages, before = None, pages
+            # Where a page did not come the list is begun again behind the last one.
+            going = before if before is not None else obstore.list(self.store, prefix=folder or None, offset=last)
+            try:
+                page = await going.__anext__()
+            except StopAsyncIteration:
+                return None
+            pages = going
+            return page
+
+        while (page := await self._answered(folder, "listed", turn)) is not None:
+            for each in page:
+                last = each["path"]
+                yield each["path"], _about(each)
 
     async def is_empty(self, folder: str = "") -> bool:
         """Whether there is nothing below `folder`; of a web server, which does not tell, always.
@@ -213,8 +218,11 @@ class Objects:
 
         if self.address.is_web:
             return [], []
-        with in_one_sentence(self.place(folder), "listed"):
-            found = await obstore.list_with_delimiter_async(self.store, prefix=folder or None)
+
+        async def ask() -> Any:
+            return await obstore.list_with_delimiter_async(self.store, prefix=folder or None)
+
+        found = await self._answered(folder, "listed", ask)
         folders = [prefix.rstrip("/") for prefix in found["common_prefixes"]]
         # Some servers go on telling of a folder whose objects have all been removed.
         are_empty = await asyncio.gather(*(self.is_empty(path) for path in folders))
@@ -254,9 +262,13 @@ class Objects:
         mode: Any = "create"
         if before is not None:
             mode = {"e_tag": before.version} | ({"version": before.generation} if before.generation else {})
+
+        async def ask() -> Any:
+            return await obstore.put_async(self.store, key, content, mode=mode)
+
         try:
-            with _BucketRequest(self.place(key)), in_one_sentence(self.place(key), "written"):
-                put = await obstore.put_async(self.store, key, content, mode=mode)
+            with _BucketRequest(self.place(key)):
+                put = await self._answered(key, "written", ask, repeats=False)
         except TakenError:
             return None
         return About(len(content), put["e_tag"] or "", put.get("version"))
@@ -273,12 +285,12 @@ class Objects:
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def remove(key: str) -> None:
-            try:
-                async with gate:
-                    with in_one_sentence(self.place(key), "removed"):
-                        await obstore.delete_async(self.store, key)
-            except FileNotFoundError:
-                pass
+            async def ask() -> None:
+                await obstore.delete_async(self.store, key)
+
+            async with gate:
+                with contextlib.suppress(FileNotFoundError):
+                    await self._answered(key, "removed", ask)
 
         await asyncio.gather(*(remove(key) for key in keys))
 

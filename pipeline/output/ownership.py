@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_TOUCHES = 5.0
 SECONDS_TO_COUNT_AS_DEAD = 60.0
+SECONDS_TO_LEAVE = 10.0
 
 # Runs of this process that are at work: one that failed is over although its process lives on, in a notebook say.
 _at_work: set[str] = set()
@@ -122,10 +123,13 @@ def sole_writer(out: str, run_id: str) -> Iterator[Writer | None]:
         yield before
     finally:
         ended.set()
-        touching.join()
         _at_work.discard(run_id)
-        with contextlib.suppress(OSError):
-            place.remove(content)
+        leaving = threading.Thread(
+            target=_leave, args=(place, content, touching), name="photonflow-leaving", daemon=True
+        )
+        leaving.start()
+        # What is left behind is known by its dead writer: a store that is gone is not waited for.
+        leaving.join(SECONDS_TO_LEAVE)
 
 
 def require_lock_place(out: str) -> None:
@@ -201,6 +205,12 @@ def _this_machine() -> str:
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return f"{provenance.host()} {psutil.boot_time():.0f}"
+
+
+def _leave(place: LockPlace, content: bytes, touching: threading.Thread) -> None:
+    touching.join()
+    with contextlib.suppress(OSError):
+        place.remove(content)
 
 
 def _keep_touching(place: LockPlace, content: bytes, ended: threading.Event) -> None:

@@ -15,7 +15,8 @@ from frame_archive import FrameArchive, create_archive
 from object_stores import Objects, answer
 from pipeline import ClusterConfig, open_cluster, process
 
-PATIENCE = "60"
+# More than a slow machine takes to start a server again.
+PATIENCE = "120"
 KEYS = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
 
 
