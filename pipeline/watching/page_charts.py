@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bokeh.models import BasicTicker, ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.models.annotations.geometry import Span
 from bokeh.models.annotations.labels import Title
 from bokeh.plotting import figure
 
 from pipeline.watching import page_style
+from pipeline.watching.page_text import times_on_axis
 from pipeline.watching.run_board import SECONDS_OF_NOW, Point, ShownRun
 
 HEIGHT = 210
+# Room for half a label, where the last time stands under the end of the axis.
+RIGHT = 28
 
 
 class RateChart:
@@ -56,21 +59,21 @@ class PedestalChart:
         self._source = ColumnDataSource({"time": [], "offset": [], "movement": []})
         self.figure = _figure("Pedestal, noise widths", "+0.00")
         style: dict[str, Any] = {"source": self._source, "line_width": 2}
-        offset = self.figure.line(
-            "time", "offset", line_color=page_style.PEDESTAL, legend_label="off before a batch", **style
-        )
+        offset = self.figure.line("time", "offset", line_color=page_style.PEDESTAL, legend_label="off before", **style)
         self.figure.line(
             "time",
             "movement",
             line_color=page_style.QUIET,
             line_dash="dotted",
-            legend_label="moved within it",
+            legend_label="moved within",
             **style,
         )
         self.figure.add_tools(_hover(offset, "@offset{+0.000} off, @movement{+0.000} moved"))
         legend = self.figure.legend[0]
         legend.location, legend.orientation = "top_left", "horizontal"
-        legend.border_line_color, legend.background_fill_alpha, legend.padding = None, 0.0, 0
+        # So narrow that it fits beside the axis on a phone.
+        legend.margin, legend.glyph_width, legend.spacing = 4, 14, 8
+        legend.border_line_color, legend.background_fill_color, legend.padding = None, "white", 0
         legend.label_text_font_size, legend.label_text_color = "11px", page_style.QUIET
 
     def update(self, run: ShownRun, now: float) -> None:
@@ -108,17 +111,16 @@ def _figure(title: str, form: str) -> Any:
         "y_range": Range1d(start=0, end=1),
         "styles": page_style.CHART,
     }
-    drawn = figure(height=HEIGHT, sizing_mode="stretch_width", toolbar_location=None, min_border_right=16, **options)
+    drawn = figure(height=HEIGHT, sizing_mode="stretch_width", toolbar_location=None, min_border_right=RIGHT, **options)
     drawn.outline_line_color = None
     drawn.background_fill_color = drawn.border_fill_color = "white"
     drawn.xgrid.grid_line_color, drawn.ygrid.grid_line_color = None, page_style.LINES
-    drawn.xaxis.formatter = NumeralTickFormatter(format="00:00:00")
     drawn.yaxis.formatter = NumeralTickFormatter(format=form)
     for axis in (drawn.xaxis, drawn.yaxis):
         axis.axis_line_color = axis.major_tick_line_color = page_style.LINES
         axis.minor_tick_line_color = None
         axis.major_label_text_color, axis.major_label_text_font_size = page_style.QUIET, "11px"
-        axis.ticker = BasicTicker(desired_num_ticks=5)
+    drawn.xaxis.ticker, drawn.yaxis.ticker = FixedTicker(ticks=[]), BasicTicker(desired_num_ticks=5)
     return drawn
 
 
@@ -127,7 +129,12 @@ def _hover(line: Any, said: str) -> HoverTool:
 
 
 def _extend(drawn: Any, run: ShownRun, now: float) -> None:
-    drawn.x_range.end = max(run.seconds(now), 1.0)
+    seconds = max(run.seconds(now), 1.0)
+    marks = times_on_axis(seconds)
+    drawn.x_range.end = seconds
+    # The labels first: there is none without its text then.
+    drawn.xaxis.major_label_overrides = marks
+    drawn.xaxis.ticker.ticks = list(marks)
 
 
 def _finite(point: Point) -> list[float]:

@@ -13,6 +13,8 @@ from pipeline.watching.run_state import StageState
 
 # Of more workers those that are slowest are shown.
 WORKERS_SHOWN = 24
+# A table of more needs a card for each row sooner.
+MOST_COLUMNS = 6
 
 
 @dataclass(frozen=True)
@@ -91,17 +93,19 @@ def stages(run: ShownRun) -> str:
     rows = [*state.stages]
     frames = max(state.frames - run.description.frames_kept, 0)
     longest = max((stage.seconds for stage in rows), default=0.0)
+    # What waits is as long beside the stages as it was beside them.
+    scale = max(longest, state.idle_seconds)
     measured = any(stage.floor_seconds == stage.floor_seconds for stage in rows)
     key = (
-        '<i class="key" style="background:#4a90d9"></i>at its ceiling'
-        '<i class="key" style="background:#a5c8ec"></i>beyond'
+        '<span class="key"><i style="background:#4a90d9"></i>at its ceiling</span> '
+        '<span class="key"><i style="background:#a5c8ec"></i>beyond</span>'
         if measured
-        else "ceilings are not measured: photonflow roofline measure ARCHIVE"
+        else "·&nbsp;ceilings are not measured: photonflow roofline measure ARCHIVE"
     )
-    body = "".join(_stage(stage, stage.name == state.binds, longest, frames) for stage in rows)
+    body = "".join(_stage(stage, stage.name == state.binds, scale, frames) for stage in rows)
     if longest > 0:
-        body += _bar("idle", "stage idle", [("", state.idle_seconds / longest)], _each(state.idle_seconds, frames), "")
-    return f"<h3>Stages<small>worker time{' · ' if key else ''}{key}</small></h3>{body}"
+        body += _bar("idle", "stage idle", [("", state.idle_seconds / scale)], _each(state.idle_seconds, frames), "")
+    return f"<h3>Stages<small>worker time {key}</small></h3>{body}"
 
 
 def workers(run: ShownRun, there: Sequence[WorkerOnScheduler], now: float) -> str:
@@ -122,7 +126,7 @@ def workers(run: ShownRun, there: Sequence[WorkerOnScheduler], now: float) -> st
         totals = run.state.workers.get(worker.name)
         frames, clusters = rates[worker.name]
         busy = totals.busy_seconds / run.seconds(now) / worker.threads if totals and run.seconds(now) > 0 else 0.0
-        name = f"{escape(worker.name)} <span class='quiet'>{escape(worker.device or worker.host)}</span>"
+        name = _called(worker)
         cells = [
             whole(frames) + _track(frames / fastest if fastest else 0.0),
             whole(clusters),
@@ -162,14 +166,22 @@ def nothing() -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of HTML cells, the first column to the left."""
+    """A table of HTML cells, the first column to the left; where it has no room, a card for each row."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
-        written = (f"<{tag}{'' if place else ' class=left'}>{cell}</{tag}>" for place, cell in enumerate(cells))
-        return f"<tr>{''.join(written)}</tr>"
+        first, *others = cells
+        figures = (f'<{tag} data-of="{of}">{cell}</{tag}>' for of, cell in zip(headings[1:], others, strict=True))
+        return f'<tr><{tag} class="left">{first}</{tag}>{"".join(figures)}</tr>'
 
-    body = line("th", headings) + "".join(line("td", row) for row in rows)
-    return f'<div class="scroll"><table>{body}</table></div>'
+    body = f"<thead>{line('th', headings)}</thead><tbody>{''.join(line('td', row) for row in rows)}</tbody>"
+    return f'<table class="{"wide" if len(headings) > MOST_COLUMNS else ""}">{body}</table>'
+
+
+def _called(worker: WorkerOnScheduler) -> str:
+    """A worker, by its address where it has no name, and where it is: its GPU, or its machine if that was not said."""
+    name = worker.name.rpartition("://")[2]
+    where = worker.device or ("" if worker.host in name else worker.host)
+    return f"{escape(name)} <span class='quiet'>{escape(where)}</span>" if where else escape(name)
 
 
 def _pill(run: ShownRun) -> str:
@@ -186,8 +198,8 @@ def _tile(label: str, figure: str, below: str) -> str:
 def _stage(stage: StageState, binds: bool, longest: float, frames: int) -> str:
     scale = longest or 1.0
     bars = [("", stage.seconds / scale)]
-    said = "ceiling not measured"
-    if stage.floor_seconds == stage.floor_seconds:
+    said = "ceiling not measured" if stage.seconds else "nothing yet"
+    if stage.seconds and stage.floor_seconds == stage.floor_seconds:
         bars.append(("floor", stage.floor_seconds / scale))
         said = f"{share(stage.share_of_ceiling)} of {escape(stage.ceiling)}"
     mark = '<span class="binds">◀ binds</span> · ' if binds else ""

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 
 import pytest
 
 from pipeline import ClusterConfig, RunOptions, execute, open_cluster, prepare
+from pipeline.watching.page_html import WorkerOnScheduler, stages, workers
+from pipeline.watching.page_text import share, times_on_axis, widths
+from pipeline.watching.run_board import ShownRun
+from pipeline.watching.run_state import RunDescription, RunState, StageState, WorkerTotals
+from pipeline.watching.scheduler_plugin import board_of
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +105,108 @@ def test_the_page_shows_runs_as_they_go_on_and_how_they_ended(client, make_archi
     assert complaints == []
     assert [result.summary.frames for result in done] == [97, 97]
     shown.close()
+
+
+DESCRIPTION = RunDescription(
+    "0123abcd", "wide-" + 20 * "w", "archive.zarr", "out.zarr", "cpu", began=0.0, frames=2_000_000_000, batches=100_000
+)
+STATE = RunState(
+    frames=1_999_999_999,
+    clusters=122_542_654_321,
+    batches=99_999,
+    skipped=1234,
+    offset=-12.345,
+    movement=-23.456,
+    idle_seconds=40.0,
+    stages=(StageState("find", 10.0, 1_000_000, "decode uint16 20×512×1024 bytes+blosc-lz4-bitshuffle+crc32c", 5.0),),
+    binds="find",
+    workers={"tcp://127.0.0.1:38861": WorkerTotals(999_999_999, 61_271_327_160, 49_999, 1e6)},
+    outcome="stopped",
+    message="49999 of 100000 batches were found",
+)
+
+
+def put_wide_runs(dask_scheduler):
+    board = board_of(dask_scheduler)
+    for run_id in ("first", "second"):
+        board.begin(replace(DESCRIPTION, run_id=run_id))
+        board.take(run_id, STATE.as_message())
+
+
+# All that sticks out of the card that it is in, or is cut there. Of a chart only the legend counts.
+WIDER_THAN_ITS_CARD = """
+() => {
+  const wider = [];
+  const look = (root, right, looksAt) => {
+    for (const element of root.children) {
+      const box = element.getBoundingClientRect(), style = getComputedStyle(element);
+      const isCut = style.overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1;
+      const classes = element.classList;
+      const looks = classes.contains("bk-Figure") ? false : classes.contains("bk-Legend") ? true : looksAt;
+      if (looks && box.width > 0 && (box.right > right + 1 || isCut)) wider.push(element.outerHTML.slice(0, 200));
+      const isCard = style.borderRightWidth !== "0px" && style.borderLeftWidth !== "0px";
+      const inner = isCard ? box.right - parseFloat(style.paddingRight) : right;
+      look(element, inner, looks);
+      if (element.shadowRoot) look(element.shadowRoot, inner, looks);
+    }
+  };
+  look(document.body, innerWidth, true);
+  return wider;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [375, 1280])
+def test_nothing_is_wider_than_its_card(client, browser, width):
+    expect = patient_expect()
+    client.run_on_scheduler(put_wide_runs)
+    shown = browser.new_page(viewport={"width": width, "height": 900})
+    shown.goto(client.dashboard_link.replace("/status", "/photonflow"))
+    expect(shown.locator(".name")).to_have_text(DESCRIPTION.name)
+    expect(shown.locator(".stage")).to_have_count(2)
+    expect(shown.locator("canvas").nth(2)).to_be_attached()
+    assert shown.evaluate(WIDER_THAN_ITS_CARD) == []
+    # On a phone each row of a table is a card, with what its figures are.
+    expect(shown.locator("thead").first).to_be_visible(visible=width > 375)
+    expect(shown.locator("td[data-of=batches]").filter(has_text="49,999")).to_have_count(1)
+    shown.close()
+
+
+def test_a_worker_without_a_name_is_told_by_its_address_once():
+    run = ShownRun(DESCRIPTION)
+    nameless = WorkerOnScheduler("tcp://127.0.0.1:38861", "127.0.0.1", threads=1, memory=0, memory_limit=0)
+    assert re.findall(r'<td class="left">(.*?)</td>', workers(run, [nameless], now=1.0)) == ["127.0.0.1:38861"]
+    on_a_gpu, named = replace(nameless, device="H200"), replace(nameless, name="7")
+    told = re.findall(r'<td class="left">(.*?)</td>', workers(run, [on_a_gpu, named], now=1.0))
+    assert [re.sub("<.*?>", "", each) for each in told] == ["7 127.0.0.1", "127.0.0.1:38861 H200"]
+
+
+def test_waiting_is_drawn_as_long_as_the_stages_are():
+    run = ShownRun(DESCRIPTION)
+    run.take(STATE, now=1.0)
+    assert re.findall(r"width:([\d.]+)%", stages(run)) == ["25.0", "12.5", "100.0"]
+    run.take(replace(STATE, idle_seconds=2.5), now=2.0)
+    assert re.findall(r"width:([\d.]+)%", stages(run)) == ["100.0", "50.0", "25.0"]
+
+
+@pytest.mark.parametrize("seconds", [1.0, 1.3, 4.9, 9, 39, 59.9, 60, 61, 600, 3599, 3600, 5400, 86_400, 172_799, 2e6])
+def test_no_two_marks_of_an_axis_are_alike(seconds):
+    marks = times_on_axis(seconds)
+    assert 2 <= len(marks) <= 6
+    assert len(set(marks.values())) == len(marks)
+    assert min(marks) == 0
+    assert seconds / 2 < max(marks) <= seconds
+
+
+def test_times_on_an_axis_have_their_unit():
+    assert list(times_on_axis(1.3).values()) == ["0.0 s", "0.5 s", "1.0 s"]
+    assert list(times_on_axis(39).values()) == ["0 s", "10 s", "20 s", "30 s"]
+    assert list(times_on_axis(130).values()) == ["0:00 min", "0:30 min", "1:00 min", "1:30 min", "2:00 min"]
+    assert list(times_on_axis(5400).values()) == ["0:00 h", "0:30 h", "1:00 h", "1:30 h"]
+    assert list(times_on_axis(3.5 * 86_400).values()) == ["0 d", "1 d", "2 d", "3 d"]
+
+
+def test_small_figures_are_told_as_such():
+    assert (widths(-0.0002), widths(-0.0312)) == ("+0.000 σ", "-0.031 σ")
+    assert (share(0.0), share(0.001), share(0.31)) == ("0%", "under 1%", "31%")
