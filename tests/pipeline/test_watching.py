@@ -182,6 +182,30 @@ class TestTheBoard:
                 said = scheduler.stderr.read()
         assert "Traceback" not in said
 
+    def test_a_scheduler_that_preloads_the_page_has_it_before_the_first_run(self):
+        pytest.importorskip("bokeh", reason="Bokeh, which serves the dashboard, is not there")
+        command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+        command += ["--dashboard-address", "127.0.0.1:0", "--preload", "pipeline.watching.preload"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as scheduler:
+            try:
+                # Between telling this and its preloads it answers nobody.
+                told = {}
+                for line in scheduler.stderr:
+                    told |= {what: line.split()[-1] for what in ("Scheduler", "dashboard") if f"{what} at:" in line}
+                    if len(told) == 2:
+                        break
+                with urllib.request.urlopen(told["dashboard"], timeout=120) as status:
+                    bar = status.read().decode()
+                with urllib.request.urlopen(told["dashboard"].replace("status", "photonflow"), timeout=120) as page:
+                    assert page.status == 200
+                with Client(told["Scheduler"], set_as_default=False, timeout=60) as client:
+                    assert client.run_on_scheduler(board_of_scheduler) == {}
+            finally:
+                scheduler.terminate()
+                said = scheduler.stderr.read()
+        assert bar.count('href="photonflow"') == 1
+        assert "Traceback" not in said
+
     def test_rates_are_those_of_the_last_seconds_and_fall_when_nothing_comes(self):
         board = RunBoard()
         shown = board.begin(RunDescription("r", "r", "a", "o", "cpu", began=1000.0, frames=10_000, batches=10))
