@@ -1,5 +1,6 @@
 """Making frame archives in the default layout."""
 
+import errno
 import os
 import shutil
 from collections.abc import Mapping
@@ -96,9 +97,13 @@ def require_room_for_archive(path: str | os.PathLike[str], overwrite: bool) -> N
     """Make sure that nothing is at `path`, or with `overwrite` an archive that photonflow made.
 
     Raises:
-        ArchiveError: something is there that is not to be replaced, or it is no local path.
+        ArchiveError: something is there that is not to be replaced, it is no local path, or a file is in its way.
     """
-    require_own_or_free(Path(local_path(os.fspath(path))), overwrite, is_ours, "an archive")
+    location = Path(local_path(os.fspath(path))).absolute()
+    require_own_or_free(location, overwrite, is_ours, "an archive")
+    there = next(parent for parent in location.parents if os.path.lexists(parent))
+    if not there.is_dir():
+        raise refused(location, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
 
 
 def _make_room(location: Path, overwrite: bool) -> None:

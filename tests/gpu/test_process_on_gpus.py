@@ -175,7 +175,7 @@ def test_the_page_of_a_run_shows_the_gpus_their_memory_and_their_stages(archive,
     execute(prepared, client, on_progress=look)
     assert "Workers and GPUs" in shown[-1]
     assert re.search(
-        r"<span class='quiet'>GPU</span>.*<td>\d\S* .B<span class=\"track\">.*<td>\d\S* .B<span", shown[-1]
+        r"<span class='quiet'>GPU</span>.*<td[^>]*>\d\S* .B<span class=\"track\">.*<td[^>]*>\d\S* .B<span", shown[-1]
     )
     stages = client.run_on_scheduler(as_shown, of_workers=False)
     inner = re.findall(r'class="stage[^"]* inner"><span>(\w+)</span>', stages)

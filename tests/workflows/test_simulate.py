@@ -43,7 +43,7 @@ def test_simulate_writes_what_was_asked_for(written, folder):
 
 
 def test_simulate_says_what_it_wrote_and_the_next_command(written):
-    assert written.stderr.splitlines()[:2] == ["starting 1 workers", "simulating 30 frames and 5 darks"]
+    assert written.stderr.splitlines()[:2] == ["starting 1 worker", "simulating 30 frames and 5 darks"]
     lines = written.stdout.splitlines()
     assert lines[-2].startswith("wrote run 1.zarr: 30 frames and 5 darks of 12×17 pixels, ")
     assert lines[-2].endswith(" kB on disk")
