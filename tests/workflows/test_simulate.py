@@ -85,7 +85,7 @@ def test_an_archive_of_ours_is_replaced_when_asked(tmp_path):
     for seed in (1, 2):
         result = simulate(tmp_path / "a.zarr", *SMALL, "--overwrite", "--no-progress", "--seed", seed)
         assert result.returncode == 0, result.stderr
-        assert len(result.stderr.splitlines()) == 2
+        assert (len(result.stdout.splitlines()), result.stderr) == (2, "")
         assert FrameArchive.open(tmp_path / "a.zarr").attrs["simulation"]["seed"] == seed
 
 
