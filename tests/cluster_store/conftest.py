@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cluster_store import ClusterWriter, DatasetLayout, create_dataset, finish_dataset
+from cluster_store.formats import ClustLayout, import_clusters
 
 
 @dataclass(frozen=True)
@@ -90,3 +91,19 @@ def write_dataset() -> Callable[[Path, DatasetLayout, Rows], None]:
 @pytest.fixture
 def file_digests() -> Callable[[Path], dict[str, str]]:
     return digests
+
+
+@pytest.fixture
+def import_back() -> Callable[..., object]:
+    """Imports a `.clust` file of a dataset's layout, or of another type: `(source, to, layout, dtype)`."""
+
+    def imported(source: Path, to: Path, layout: DatasetLayout, dtype: str | None = None) -> object:
+        return import_clusters(
+            source,
+            to,
+            layout=ClustLayout(layout.cluster_size, dtype or layout.signal_dtype),
+            frame_shape=layout.frame_shape,
+            attrs={},
+        )
+
+    return imported

@@ -12,16 +12,6 @@ def layout():
     return DatasetLayout(8, 0, 20, (40, 60), (3, 3), rows_per_chunk=64)
 
 
-def import_back(source, to, layout, dtype=None):
-    return import_clusters(
-        source,
-        to,
-        layout=ClustLayout(layout.cluster_size, dtype or layout.signal_dtype),
-        frame_shape=layout.frame_shape,
-        attrs={},
-    )
-
-
 def write_clust(path, layout=((3, 3), "int32"), n=(2, 0, 3, 1), seed=1, order="little"):
     """A file with frames of `n` clusters, written value by value; returns its windows."""
     rng = np.random.default_rng(seed)
@@ -40,7 +30,7 @@ def write_clust(path, layout=((3, 3), "int32"), n=(2, 0, 3, 1), seed=1, order="l
     return np.array(windows)
 
 
-def test_clusters_in_any_order_within_a_frame_are_sorted_on_import(tmp_path, layout):
+def test_clusters_in_any_order_within_a_frame_are_sorted_on_import(tmp_path, layout, import_back):
     record = ClustLayout((3, 3), "int32").record
     clusters = np.zeros(3, record)
     clusters["y"], clusters["x"] = [5, 4, 4], [1, 9, 2]
@@ -62,48 +52,52 @@ class TestDamagedClustFiles:
         export_clusters(tmp_path / "c.zarr", tmp_path / "c.clust")
         return tmp_path / "c.clust"
 
-    def refusal(self, clust, layout, dtype="int32"):
-        before = sorted(entry.name for entry in clust.parent.iterdir())
-        with pytest.raises(DatasetError) as refused:
-            import_back(clust, clust.with_name("back.zarr"), layout, dtype)
-        assert sorted(entry.name for entry in clust.parent.iterdir()) == before
-        return str(refused.value).removeprefix(f"{clust}, ")
+    @pytest.fixture
+    def refusal(self, import_back):
+        def refused_with(clust, layout, dtype="int32"):
+            before = sorted(entry.name for entry in clust.parent.iterdir())
+            with pytest.raises(DatasetError) as refused:
+                import_back(clust, clust.with_name("back.zarr"), layout, dtype)
+            assert sorted(entry.name for entry in clust.parent.iterdir()) == before
+            return str(refused.value).removeprefix(f"{clust}, ")
 
-    def test_cut_off_within_a_cluster(self, clust, layout):
+        return refused_with
+
+    def test_cut_off_within_a_cluster(self, clust, layout, refusal):
         content = clust.read_bytes()
         clust.write_bytes(content + (77).to_bytes(4, "little") + (2).to_bytes(4, "little") + bytes(79))
-        assert self.refusal(clust, layout).startswith(
+        assert refusal(clust, layout).startswith(
             f"byte {len(content)}: frame 77 has 2 clusters, and the file ends within them; it is cut off there, or not"
         )
 
-    def test_cut_off_within_a_header(self, clust, layout):
+    def test_cut_off_within_a_header(self, clust, layout, refusal):
         content = clust.read_bytes()
         clust.write_bytes(content + bytes(5))
-        assert self.refusal(clust, layout).startswith(f"byte {len(content)}: the file ends within a frame's first 8")
+        assert refusal(clust, layout).startswith(f"byte {len(content)}: the file ends within a frame's first 8")
 
-    def test_another_type_of_signal(self, clust, layout):
-        told = self.refusal(clust, layout, "float64")
+    def test_another_type_of_signal(self, clust, layout, refusal):
+        told = refusal(clust, layout, "float64")
         assert "it is not of 3x3 float64 windows on 40x60 pixels, and whole as one of 3x3 int32 or float32" in told
 
-    def test_a_cluster_outside_the_detector(self, clust, layout):
+    def test_a_cluster_outside_the_detector(self, clust, layout, refusal):
         content = bytearray(clust.read_bytes())
         first = int.from_bytes(content[4:8], "little")
         assert first > 2
         content[8 + 40 : 8 + 42] = (60).to_bytes(2, "little")
         clust.write_bytes(content)
-        assert self.refusal(clust, layout).startswith("byte 48: a cluster lies at x = 60, y = ")
+        assert refusal(clust, layout).startswith("byte 48: a cluster lies at x = 60, y = ")
 
-    def test_more_clusters_than_pixels(self, clust, layout):
+    def test_more_clusters_than_pixels(self, clust, layout, refusal):
         clust.write_bytes((0).to_bytes(4, "little") + (10**9).to_bytes(4, "little") + bytes(100))
-        assert self.refusal(clust, layout).startswith("byte 0: frame 0 has 1000000000 clusters, more than")
+        assert refusal(clust, layout).startswith("byte 0: frame 0 has 1000000000 clusters, more than")
 
-    def test_a_negative_frame_number(self, clust, layout):
+    def test_a_negative_frame_number(self, clust, layout, refusal):
         clust.write_bytes(b"\xff" * 8)
-        assert self.refusal(clust, layout).startswith("byte 0: the frame number is -1;")
+        assert refusal(clust, layout).startswith("byte 0: the frame number is -1;")
 
-    def test_no_file(self, clust, layout):
+    def test_no_file(self, clust, layout, refusal):
         clust.unlink()
-        assert "cannot be read" in self.refusal(clust, layout)
+        assert "cannot be read" in refusal(clust, layout)
 
 
 class TestAnotherLayout:
@@ -117,7 +111,7 @@ class TestAnotherLayout:
             (((3, 3), "float64"), "3x3 float64"),
         ],
     )
-    def test_the_windows_of_the_file_come_before_damage(self, tmp_path, layout, written, said):
+    def test_the_windows_of_the_file_come_before_damage(self, tmp_path, layout, written, said, import_back):
         write_clust(tmp_path / "a.clust", written, n=(3, 2, 4, 1))
         with pytest.raises(DatasetError, match=r"byte .*whole as one of") as refused:
             import_back(tmp_path / "a.clust", tmp_path / "a.zarr", layout)
@@ -125,26 +119,26 @@ class TestAnotherLayout:
         assert "damaged" not in str(refused.value)
 
     @pytest.mark.parametrize(("written", "said"), [("int32", "float32"), ("float32", "int32")])
-    def test_the_other_type_of_four_bytes_is_told_by_its_values(self, tmp_path, layout, written, said):
+    def test_the_other_type_of_four_bytes_is_told_by_its_values(self, tmp_path, layout, written, said, import_back):
         write_clust(tmp_path / "a.clust", ((3, 3), written))
         with pytest.raises(DatasetError, match=f"its values are those of {written}; give --dtype {written}"):
             import_back(tmp_path / "a.clust", tmp_path / "a.zarr", layout, said)
         assert [entry.name for entry in tmp_path.iterdir()] == ["a.clust"]
         import_back(tmp_path / "a.clust", tmp_path / "a.zarr", layout, written)
 
-    def test_windows_of_zeros_are_of_any_type(self, tmp_path, layout):
+    def test_windows_of_zeros_are_of_any_type(self, tmp_path, layout, import_back):
         windows = np.zeros((1, 3, 3), "<i4")
         (tmp_path / "a.clust").write_bytes(np.array([7, 1], "<u4").tobytes() + bytes(4) + windows.tobytes())
         for dtype in ("int32", "float32"):
             import_back(tmp_path / "a.clust", tmp_path / f"{dtype}.zarr", layout, dtype)
             assert not open_clusters(tmp_path / f"{dtype}.zarr").signal.any()
 
-    def test_a_big_endian_file_is_called_that(self, tmp_path, layout):
+    def test_a_big_endian_file_is_called_that(self, tmp_path, layout, import_back):
         write_clust(tmp_path / "a.clust", order="big")
         with pytest.raises(DatasetError, match="its numbers are big-endian"):
             import_back(tmp_path / "a.clust", tmp_path / "a.zarr", layout)
 
-    def test_a_detector_that_is_too_small_is_no_damage(self, tmp_path):
+    def test_a_detector_that_is_too_small_is_no_damage(self, tmp_path, import_back):
         write_clust(tmp_path / "a.clust", n=(20, 20))
         swapped = DatasetLayout(2, 0, 20, (20, 60), (3, 3))
         with pytest.raises(
@@ -152,7 +146,7 @@ class TestAnotherLayout:
         ):
             import_back(tmp_path / "a.clust", tmp_path / "a.zarr", swapped)
 
-    def test_a_signal_beyond_float32_is_not_made_infinite(self, tmp_path, layout):
+    def test_a_signal_beyond_float32_is_not_made_infinite(self, tmp_path, layout, import_back):
         windows = np.full((1, 3, 3), 1e300)
         (tmp_path / "a.clust").write_bytes(np.array([7, 1], "<u4").tobytes() + bytes(8) + windows.tobytes())
         with pytest.raises(DatasetError, match=r"1e\+300 ADU does not fit the float32"):

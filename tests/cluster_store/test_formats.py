@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from cluster_store import DatasetError, DatasetLayout, create_dataset, finish_dataset, open_clusters
-from cluster_store.formats import ClustLayout, export_clusters, import_clusters
+from cluster_store.formats import ClustLayout, export_clusters
 from cluster_store.formats import stored_clusters as stored_clusters_module
 
 COLUMNS = ("frame_index", "y", "x", "signal")
@@ -50,17 +50,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(stored_clusters_module, "FRAMES_AT_ONCE", 9)
 
 
-def import_back(source, to, layout, dtype=None):
-    return import_clusters(
-        source,
-        to,
-        layout=ClustLayout(layout.cluster_size, dtype or layout.signal_dtype),
-        frame_shape=layout.frame_shape,
-        attrs={},
-    )
-
-
-def test_a_clust_file_gives_back_the_dataset_it_was_written_from(dataset, tmp_path, small_blocks):
+def test_a_clust_file_gives_back_the_dataset_it_was_written_from(dataset, tmp_path, small_blocks, import_back):
     path, layout, rows = dataset
     exported = export_clusters(path, tmp_path / "c.clust")
     assert (exported.n_frames, exported.n_clusters) == (50, len(rows.y))
@@ -98,7 +88,7 @@ def test_records_have_the_length_that_others_expect(size, dtype, record_bytes):
 
 
 @pytest.mark.parametrize(("stored", "dtype"), [("int32", "int16"), ("int32", "float64"), ("float32", "float64")])
-def test_other_types_of_signal_go_there_and_back(tmp_path, make_rows, write_dataset, stored, dtype):
+def test_other_types_of_signal_go_there_and_back(tmp_path, make_rows, write_dataset, stored, dtype, import_back):
     layout = DatasetLayout(50, 0, 20, (40, 60), (3, 3), signal_dtype=stored, rows_per_chunk=64)
     rows = in_order(make_rows(layout, 200), layout)
     write_dataset(tmp_path / "c.zarr", layout, rows)
@@ -149,7 +139,7 @@ def test_aare_reads_what_we_write(tmp_path, for_aare, size, dtype):
 
 
 @pytest.mark.parametrize(("size", "dtype"), AARE_TYPES)
-def test_we_read_what_aare_writes(tmp_path, for_aare, size, dtype):
+def test_we_read_what_aare_writes(tmp_path, for_aare, size, dtype, import_back):
     aare = pytest.importorskip("aare")
     layout, rows = for_aare(size, dtype)
     row = 0
@@ -227,7 +217,7 @@ def test_hdf5_is_what_nexus_says_of_event_data(dataset, tmp_path, small_blocks):
 
 
 @pytest.mark.parametrize("frames", [(7, 57), (20, 50), (30, 30), (46, None)])
-def test_a_range_of_frames_is_the_archives(tmp_path, layout, make_rows, write_dataset, frames):
+def test_a_range_of_frames_is_the_archives(tmp_path, layout, make_rows, write_dataset, frames, import_back):
     pq, h5py = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("h5py")
     rows = in_order(make_rows(layout, 300), layout)
     write_dataset(tmp_path / "c.zarr", layout, rows)
