@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -16,13 +17,16 @@ logger = logging.getLogger(__name__)
 
 
 def kept_ceilings() -> Ceilings | None:
-    """What was measured on this machine as it is now; None if nothing was, or hardware or versions have changed."""
-    if not _folder().exists():
-        return None  # without asking a driver, which may take a second
-    here = machine()
+    """What was measured on this machine as it is now; None if nothing was, or hardware or versions have changed.
+
+    Nor is there anything of a file that can't be read, or holds something else.
+    """
     try:
-        kept = Ceilings.from_json(json.loads(_file(here).read_text()))
-    except (OSError, ValueError, TypeError, KeyError):
+        if not _folder().exists():
+            return None  # without asking a driver, which may take a second
+        here = machine()
+        kept = Ceilings.from_json(json.loads(_file(here).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return kept if kept.machine == here else None
 
@@ -31,14 +35,19 @@ def keep_ceilings(ceilings: Ceilings) -> Path | None:
     """Keep what was measured, beside what was measured before of other archives; None if it can't be kept."""
     before = kept_ceilings()
     merged = {**(before.ceilings if before else {}), **ceilings.ceilings}
-    file = _file(ceilings.machine)
+    content = json.dumps(Ceilings(ceilings.machine, ceilings.measured, merged).as_json(), indent=2)
     try:
+        file = _file(ceilings.machine)
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}.partial")
-        partial.write_text(json.dumps(Ceilings(ceilings.machine, ceilings.measured, merged).as_json(), indent=2))
-        partial.replace(file)
+        try:
+            partial.write_text(content, encoding="utf-8")
+            partial.replace(file)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
-        logger.warning("the measured ceilings can't be kept in %s: %s", file.parent, error.strerror)
+        place = f" in {error.filename}" if error.filename else ""
+        logger.warning("the measured ceilings can't be kept%s: %s", place, error.strerror)
         return None
     return file
 
@@ -49,4 +58,10 @@ def _file(here: Mapping[str, str]) -> Path:
 
 
 def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "photonflow"
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given) / "photonflow"
+    try:
+        return Path.home() / ".cache" / "photonflow"
+    except RuntimeError as error:
+        # Of a user whom the system does not know, as in containers.
+        raise FileNotFoundError(errno.ENOENT, "there is no home folder; set XDG_CACHE_HOME") from error

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+UNITS = ("B/s", "op/s", "fault/s")
 PAGE_FAULTS = "page faults"
 """The ceiling whose rate is that of first touches of memory."""
+# A second: of bytes, operations or faults.
+_LEAST, _MOST = 1e-2, 1e24
 
 
 @dataclass(frozen=True)
@@ -19,11 +22,19 @@ class Spread:
         median: The middle one.
         lowest: The first quartile.
         highest: The third quartile.
+
+    Raises:
+        ValueError: They are not rates that anything can have.
     """
 
     median: float
     lowest: float
     highest: float
+
+    def __post_init__(self) -> None:
+        for rate in (self.median, self.lowest, self.highest):
+            if type(rate) not in (int, float) or not _LEAST <= rate <= _MOST:
+                raise ValueError(f"a measured rate is {rate!r}: it has to be a number from {_LEAST:g} to {_MOST:g}")
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
@@ -78,9 +89,18 @@ class MeasuredCeiling:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """What `as_json` gave."""
+        """What `as_json` gave.
+
+        Raises:
+            ValueError: It is something else; a KeyError or TypeError likewise.
+        """
         spreads = {name: values[name] and Spread(**values[name]) for name in ("one_core", "all_cores")}
-        return cls(**(values | spreads))
+        ceiling = cls(**(values | spreads))
+        texts = (ceiling.name, ceiling.what, ceiling.missing or "")
+        is_known = ceiling.unit in UNITS and type(ceiling.cores) is int and ceiling.cores >= 1
+        if not is_known or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{values} is no ceiling")
+        return ceiling
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -106,7 +126,11 @@ class Ceilings:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """What `as_json` gave."""
+        """What `as_json` gave.
+
+        Raises:
+            ValueError: It is something else; a KeyError or TypeError likewise.
+        """
         ceilings = [MeasuredCeiling.from_json(ceiling) for ceiling in values["ceilings"]]
         return cls(values["machine"], values["measured"], {ceiling.name: ceiling for ceiling in ceilings})
 

@@ -118,6 +118,64 @@ def test_another_driver_or_version_is_another_machine(cache):
     assert kept_ceilings() is None
 
 
+def _everywhere(values: dict, **change) -> dict:
+    return values | {"ceilings": [ceiling | change for ceiling in values["ceilings"]]}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(
+            lambda values, rate=rate: _everywhere(values, one_core={"median": rate, "lowest": rate, "highest": rate})
+            for rate in (0, -1.0, "fast", None, True, float("nan"), float("inf"), 1e-320)
+        ),
+        lambda values: _everywhere(values, cores=0),
+        lambda values: _everywhere(values, cores="two"),
+        lambda values: _everywhere(values, unit="furlong/s"),
+        lambda values: _everywhere(values, missing=3),
+        lambda values: [values],
+        lambda values: values | {"ceilings": None},
+    ],
+)
+def test_kept_ceilings_that_nothing_can_have_are_none_and_are_replaced(cache, damage):
+    # A run that divided by them would end in an error after its last batch.
+    copy = MeasuredCeiling("memory copy", "arrays", "B/s", Spread(1.0, 0.9, 1.1))
+    measured = Ceilings(machine(), "2026-01-01T00:00:00+00:00", {"memory copy": copy})
+    file = keep_ceilings(measured)
+    file.write_text(json.dumps(damage(json.loads(file.read_text()))))
+    assert kept_ceilings() is None
+    keep_ceilings(measured)
+    assert kept_ceilings() == measured
+
+
+def test_a_file_of_brackets_holds_no_ceilings(cache):
+    file = keep_ceilings(Ceilings(machine(), "2026-01-01T00:00:00+00:00", {}))
+    file.write_text("[" * 100_000)
+    assert kept_ceilings() is None
+
+
+def test_a_user_without_a_home_keeps_no_ceilings_and_is_told_so(monkeypatch, caplog):
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    # As for a user of a container whom the system does not know.
+    monkeypatch.setattr(Path, "home", unknown)
+    assert kept_ceilings() is None
+    assert keep_ceilings(Ceilings(machine(), "2026-01-01T00:00:00+00:00", {})) is None
+    assert "there is no home folder; set XDG_CACHE_HOME" in caplog.text
+
+
+def test_ceilings_that_find_no_room_leave_no_half_of_a_file(cache, caplog):
+    (cache / "photonflow").mkdir(parents=True)
+    taken = keep_ceilings(Ceilings(machine(), "2026-01-01T00:00:00+00:00", {}))
+    taken.unlink()
+    taken.mkdir()  # A folder is where the file would go.
+    assert keep_ceilings(Ceilings(machine(), "2026-01-02T00:00:00+00:00", {})) is None
+    assert "can't be kept" in caplog.text
+    assert list(taken.parent.iterdir()) == [taken]
+
+
 def test_a_worker_gets_no_more_than_one_core_does_and_its_share_of_all():
     ceiling = MeasuredCeiling("decode", "", "B/s", Spread(3.0, 3.0, 3.0), Spread(4.0, 4.0, 4.0), cores=2)
     assert [ceiling.share(workers) for workers in (1, 2, 4)] == [3.0, 2.0, 1.0]
