@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,7 @@ class Subject:
         Args:
             apart: False where zarr reads and decodes: then it is one on both together, from the page cache.
         """
-        frames = self.archive.frames
-        chunk = "×".join(map(str, frames.shards or frames.chunks))
-        stages = "decode" if apart else "read + decode"
-        return f"{stages} {self.archive.dtype} {chunk} {_codecs(frames.metadata.to_dict())}"
+        return f"{'decode' if apart else 'read + decode'} {self._chunks}"
 
     def reads_apart(self) -> bool:
         """Whether the archive says how long its files were read and how long they were decoded: a frame is read.
@@ -57,11 +55,27 @@ class Subject:
     def write(self) -> str:
         """The name of the ceiling on encoding and writing such a dataset at such a place."""
         window = "×".join(map(str, self.layout.cluster_size))
-        return f"write {self.layout.signal_dtype} {window} to {storage_of(self.out)}"
+        return f"write {self.layout.signal_dtype} {window} to {self._storage_of_dataset}"
 
     def read(self, *, cold: bool) -> str:
         """The name of the ceiling on reading files where the archive lies."""
-        return f"read {'cold' if cold else 'warm'} {storage_of(self.archive.address.path)}"
+        return f"read {'cold' if cold else 'warm'} {self._storage_of_archive}"
+
+    # A run asks for the names after each of its batches.
+
+    @cached_property
+    def _chunks(self) -> str:
+        frames = self.archive.frames
+        chunk = "×".join(map(str, frames.shards or frames.chunks))
+        return f"{self.archive.dtype} {chunk} {_codecs(frames.metadata.to_dict())}"
+
+    @cached_property
+    def _storage_of_archive(self) -> str:
+        return storage_of(self.archive.address.path)
+
+    @cached_property
+    def _storage_of_dataset(self) -> str:
+        return storage_of(self.out)
 
 
 def _codecs(metadata: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,7 +42,8 @@ class HangingTasks:
     def __init__(self, seconds: float | None, batch_bytes: int) -> None:
         self._seconds = seconds
         self._batch_bytes = batch_bytes
-        self._durations: list[float] = []
+        # The last few: a run may have a million batches, and the file server may have become slower.
+        self._durations: deque[float] = deque(maxlen=100)
         self._since: dict[tuple[str, str], float] = {}
 
     def add_duration(self, seconds: float) -> None:
@@ -55,8 +57,7 @@ class HangingTasks:
             return self._seconds
         if not self._durations:
             return LEAST_SECONDS + self._batch_bytes / SLOWEST_BYTES_PER_SECOND
-        # The last few: 10⁵ batches would take time to sort, and the file server may have become slower.
-        return LEAST_SECONDS + MEDIANS * statistics.median(self._durations[-100:])
+        return LEAST_SECONDS + MEDIANS * statistics.median(self._durations)
 
     def update(self, now: float, processing: Mapping[str, Sequence[str]]) -> list[HangingTask]:
         """Take what each worker has at this moment, and say what has been there for too long.
