@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from workflows.command_line import configure_logging, run
+from workflows.whole_files import write_whole
 
 PARTS = ("peer", "plain", "rates", "shapes", "ladder", "run", "start")
 
@@ -69,8 +70,7 @@ def command(
         result = _measured(Path(folder) / "result.json", given)
     _print(result)
     place = Path(out) if out else root / "benchmarks" / "results" / f"finder_{_name(result['machine'])}.json"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    write_whole(place, f"{json.dumps(result, indent=1, ensure_ascii=False)}\n".encode())
     click.echo(f"\nwritten to {place}")
 
 
@@ -82,7 +82,7 @@ def _measured(place: Path, given: list[str]) -> dict[str, Any]:
     ended = subprocess.run([sys.executable, "-m", "benchmarks.race", str(place), *given], check=False, env=environment)
     if ended.returncode:
         raise RuntimeError("the benchmark did not come to its end: see above why")
-    result: dict[str, Any] = json.loads(place.read_text())
+    result: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return result
 
 

@@ -11,6 +11,7 @@ import click
 from cluster_store import dataset_status, open_dataset, read_table
 from finder.bad_pixels import BadPixelThresholds
 from frame_archive import ArchiveError, FrameArchive, location_of
+from guarded_zarr import enclosing_store
 from workflows.archive_facts import archive_page
 from workflows.bad_pixel_mask import (
     bad_pixels_section,
@@ -104,8 +105,8 @@ def command(
     noise_folder = folder or f"{Path(path).name.removesuffix('.zarr')}.noise" if with_noise else None
     for place in {folder, noise_folder} - {None}:
         require_matplotlib()
-        if Path(str(place)).resolve().is_relative_to(Path(path).resolve()):
-            raise ValueError(f"{place} lies inside {path}, where nothing foreign may lie: choose another folder")
+        if (store := enclosing_store(Path(str(place)) / "picture.png")) is not None:
+            raise ValueError(f"{place} lies inside {store}, where nothing foreign may lie: choose another folder")
     thresholds = BadPixelThresholds(hot, noisy, flickering, far, tile)
     wanted = None if mask is None else _WantedMask(mask, thresholds, overwrite)
     page = _inspect(path, frames_path, folder, noise_folder, wanted)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from guarded_zarr import enclosing_store
 from workflows.command_line import configure_logging, run
 from workflows.pictures import require_matplotlib
+from workflows.printable import printable
+from workflows.whole_files import write_whole
 
 
 @click.command(name="report")
@@ -29,37 +33,44 @@ def command(
     configure_logging(verbose)
     if not (html or pptx or folder):
         raise click.UsageError("give at least one of --html, --pptx and --png")
-    for place in (html, pptx, folder):
-        if place is not None and Path(place).resolve().is_relative_to(Path(dataset).resolve()):
-            raise ValueError(f"{place} lies inside {dataset}, where nothing foreign may lie: choose another place")
+    _require_places_of_their_own({"--html": html, "--pptx": pptx, "--png": folder, "--bench": bench})
     require_matplotlib()
     # Late: they draw, and `--help` need not wait for that.
     from workflows.reporting.contents import make_report
-    from workflows.reporting.deck import write_deck
+    from workflows.reporting.deck import deck, require_python_pptx
     from workflows.reporting.page import page
     from workflows.reporting.run_record import read_run
 
-    report = make_report(read_run(dataset, bench))
-    written: list[Path] = []
-    if html is not None:
-        written.append(_made(html))
-        written[-1].write_text(page(report), encoding="utf-8")
     if pptx is not None:
-        written.append(_made(pptx))
-        write_deck(report, written[-1])
+        require_python_pptx()
+    report = make_report(read_run(dataset, bench))
+    contents: dict[str, bytes] = {}
+    if html is not None:
+        contents[html] = page(report).encode()
+    if pptx is not None:
+        contents[pptx] = deck(report)
     if folder is not None:
-        for picture in report.pictures:
-            written.append(_made(f"{folder}/{picture.name}.png"))
-            written[-1].write_bytes(picture.png)
-    click.echo(report.advice)
-    for path in written:
-        click.echo(f"written   {path}")
+        contents |= {str(Path(folder) / f"{picture.name}.png"): picture.png for picture in report.pictures}
+    for place, content in contents.items():
+        write_whole(Path(place), content)
+    click.echo(printable(report.advice))
+    for place in contents:
+        click.echo(printable(f"written   {place}"))
 
 
-def _made(path: str) -> Path:
-    place = Path(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    return place
+def _require_places_of_their_own(places: Mapping[str, str | None]) -> None:
+    """Refuse places inside the dataset or another store, and two that are one."""
+    taken: dict[Path, str] = {}
+    for option, given in places.items():
+        if given is None:
+            continue
+        place = Path(given).resolve()
+        store = enclosing_store(place / "picture.png" if option == "--png" else place)
+        if option != "--bench" and store is not None:
+            raise ValueError(f"{given} lies inside {store}, where nothing foreign may lie: choose another place")
+        if place in taken:
+            raise click.UsageError(f"{taken[place]} and {option} are both {given}: choose another place for one")
+        taken[place] = option
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflows.printable import printable
@@ -52,47 +51,56 @@ KNOBS = Rows(
 )
 
 
-def write_deck(report: Report, path: Path) -> None:
-    """Write the slides.
+def require_python_pptx() -> None:
+    """Refuse to make slides where there is nothing to make them with.
 
     Raises:
         RuntimeError: python-pptx is not installed.
-        OSError: They can't be written.
     """
-    deck = _Deck(report)
-    deck.title_slide()
-    deck.text_slide("Problem and baseline", _problem(report))
-    deck.part_slides("ladder")
-    deck.text_slide("Methodology", _methodology(report))
-    deck.rung_slides()
-    deck.facts_slide("Results", report.facts, report.advice)
-    deck.part_slides("stages", "roofline", "time", "timeline")
-    deck.part_slides("counts", "spectra", "cancellation", "spectrum", "hit_map", "eta", of="Validation")
-    deck.code_slide("How to use it", HOW_TO)
-    deck.table_slide("Choosing the knobs, and what each costs", KNOBS)
+    try:
+        import pptx  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise RuntimeError(
+            "slides need python-pptx, which is not installed: pip install 'photonflow[report]'"
+        ) from error
+
+
+def deck(report: Report) -> bytes:
+    """The slides, as a file of PowerPoint's format.
+
+    Raises:
+        RuntimeError: python-pptx is not installed.
+    """
+    require_python_pptx()
+    slides = _Deck(report)
+    slides.title_slide()
+    slides.text_slide("Problem and baseline", _problem(report))
+    slides.part_slides("ladder")
+    slides.text_slide("Methodology", _methodology(report))
+    slides.rung_slides()
+    slides.facts_slide("Results", report.facts, report.advice)
+    slides.part_slides("stages", "roofline", "time", "timeline")
+    slides.part_slides("counts", "spectra", "cancellation", "spectrum", "hit_map", "eta", of="Validation")
+    slides.code_slide("How to use it", HOW_TO)
+    slides.table_slide("Choosing the knobs, and what each costs", KNOBS)
     if report.left_out:
-        deck.text_slide("Not in these slides", [f"{what}. {why}" for what, why in report.left_out], size=16)
-    deck.text_slide("Next steps", _next_steps(report))
-    deck.save(path)
+        slides.text_slide("Not in these slides", [f"{what}. {why}" for what, why in report.left_out], size=16)
+    slides.text_slide("Next steps", _next_steps(report))
+    return slides.content()
 
 
 class _Deck:
     def __init__(self, report: Report) -> None:
-        try:
-            from pptx import Presentation
-        except ModuleNotFoundError as error:
-            raise RuntimeError(
-                "slides need python-pptx, which is not installed: pip install 'photonflow[report]'"
-            ) from error
+        from pptx import Presentation
+
         self._report = report
         self._deck: Slides = Presentation()
         self._deck.slide_width, self._deck.slide_height = _inches(WIDTH), _inches(HEIGHT)
 
-    def save(self, path: Path) -> None:
-        # Into memory first: half a file is worse than none.
+    def content(self) -> bytes:
         content = io.BytesIO()
         self._deck.save(content)
-        path.write_bytes(content.getvalue())
+        return content.getvalue()
 
     def title_slide(self) -> None:
         slide = self._deck.slides.add_slide(self._deck.slide_layouts[6])
