@@ -25,7 +25,7 @@ from cluster_store import (
 from workflows import run_figures
 from workflows.checksums import checksum_facts
 from workflows.facts import Fact, Page, Section, human_bytes, missing_fact, opening_line, sizes, times
-from workflows.run_figures import kept_account
+from workflows.kept_account import kept_account
 
 PARAMETERS = (
     "n_sigma",

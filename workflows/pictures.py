@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workflows.printable import printable
+from workflows.whole_files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 _DPI = 150
 # From this ratio of its sides on a detector is a strip, whose pixels cannot be shown square.
 _STRIP = 20
+_NO_LETTER = "\N{WHITE SQUARE}"
 # File systems allow 255 bytes in a name, a character may take four.
 _LONGEST_NAME = 50
 
@@ -36,6 +40,22 @@ def require_matplotlib() -> None:
             "pictures need matplotlib, which is not installed: pip install 'photonflow[report]'"
         ) from error
     matplotlib.use("agg")
+
+
+def spelled(text: str) -> str:
+    """Text that comes from elsewhere, as a picture spells it.
+
+    Nothing in it is mathematics, and for a letter that the font does not have there is a box, of which nobody warns.
+    """
+    plain = "".join(letter if ord(letter) in _letters() else _NO_LETTER for letter in printable(text))
+    return plain.replace("$", r"\$")
+
+
+@cache
+def _letters() -> frozenset[int]:
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
@@ -64,8 +84,10 @@ def picture_path(folder: Path, store: str, what: str) -> Path:
 
 def save(figure: Figure, path: Path, origin: str) -> str:
     """Write the picture with a small line that says where it comes from, and return its path."""
-    figure.text(0.995, 0.003, printable(origin), parse_math=False, ha="right", va="bottom", fontsize=6, color="0.45")
-    figure.savefig(path, dpi=_DPI)
+    figure.text(0.995, 0.003, spelled(origin), ha="right", va="bottom", fontsize=6, color="0.45")
+    with io.BytesIO() as file:
+        figure.savefig(file, dpi=_DPI)
+        write_whole(path, file.getvalue())
     return str(path)
 
 

@@ -6,7 +6,6 @@ out a second time.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -14,20 +13,6 @@ from typing import Any
 Values = Mapping[str, Any]
 
 STAGE_HEADINGS = ("stage", "worker seconds", "µs a frame", "GB/s a worker", "ceiling", "reached", "limited by")
-
-
-_NEEDED = {"advice", "frames", "seconds", "workers", "stages", "worker_seconds", "idle_seconds", "minor_faults"} | {
-    "binds", "bound_frames_a_second", "frames_a_second", "share_of_bound", "seconds_a_fault",
-}  # fmt: skip
-
-
-def kept_account(attrs: Values) -> dict[str, Any]:
-    """The account that a dataset's attributes keep; nothing without one, or if it is not whole."""
-    try:
-        account = json.loads(attrs["throughput"])
-    except (KeyError, TypeError, ValueError):
-        return {}
-    return account if isinstance(account, dict) and account.keys() >= _NEEDED else {}
 
 
 def number(value: float | None, form: str, absent: str = "–") -> str:

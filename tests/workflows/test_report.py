@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from pipeline.ceilings.machine import machine
 from workflows.pictures import require_matplotlib
 from workflows.reporting.cancellation import cancellation
 from workflows.reporting.contents import Picture, Report, make_report
+from workflows.reporting.deck import deck
+from workflows.reporting.page import page
 from workflows.reporting.run_record import read_run
 from workflows.reporting.style import ACCENT, look, svg
 from workflows.reporting.timeline_chart import _lanes
@@ -97,11 +100,8 @@ def whole(run, tmp_path_factory):
     bench.write_text(json.dumps(BENCH))
     # Of so many clusters there is an eta.
     report = make_report(read_run(run("whole", photons=1500, batch_size=20), str(bench)))
-    from workflows.reporting.deck import write_deck
-    from workflows.reporting.page import page
-
     (folder / "report.html").write_text(page(report), encoding="utf-8")
-    write_deck(report, folder / "deck.pptx")
+    (folder / "deck.pptx").write_bytes(deck(report))
     return folder, report
 
 
@@ -297,8 +297,8 @@ def test_the_slides_are_complete_and_an_office_program_renders_each(whole, tmp_p
         [to_text, "-layout", str(tmp_path / "deck.pdf"), "-"], check=True, capture_output=True, text=True
     ).stdout.split("\f")[:-1]
     assert len(pages) == len(titles)
-    for page, title in zip(pages, titles, strict=True):
-        assert " ".join(title.split()) in " ".join(page.split())
+    for shown, title in zip(pages, titles, strict=True):
+        assert " ".join(title.split()) in " ".join(shown.split())
 
 
 def test_the_command_writes_what_it_is_asked_for(photonflow, run, tmp_path):
@@ -424,13 +424,64 @@ def test_what_a_report_can_not_be_made_of_is_one_sentence(photonflow, tmp_path, 
     assert "is not finished" in photonflow("report", "half.zarr", "--html", "r.html").sentence
     inside = photonflow("report", dataset, "--png", f"{dataset}/pictures").sentence
     assert "where nothing foreign may lie" in inside
+    archive = dataset.replace(".clusters.zarr", ".zarr")
+    for command in (("report", dataset), ("inspect", dataset)):
+        assert f"lies inside {archive}" in photonflow(*command, "--png", f"{archive}/pictures").sentence
     (tmp_path / "torn.json").write_text("{")
     assert "is not JSON" in photonflow("report", dataset, "--html", "r.html", "--bench", "torn.json").sentence
     (tmp_path / "other.json").write_text('{"ladder": [{"idea": "x"}]}')
     wrong = photonflow("report", dataset, "--html", "r.html", "--bench", "other.json").sentence
-    assert "a rung of the benchmark's ladder can't be read" in wrong
+    assert "can't be read as results of a benchmark (it lacks 'us_per_frame')" in wrong
     assert not (tmp_path / "r.html").exists()
     assert photonflow("report", dataset).code == 2
+
+
+def test_what_cannot_be_written_leaves_nothing_new_and_what_was_there(photonflow, run, tmp_path):
+    dataset = run("written")
+    (tmp_path / "file").write_text("not a folder")
+    assert photonflow("report", dataset, "--html", "file/r.html").sentence.startswith("file")
+    # Without room for a byte, as on a disk that is full.
+    (tmp_path / "r.html").write_text("an earlier report")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        full = photonflow("report", dataset, "--html", "r.html", "--pptx", "r.pptx")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert full.sentence == "r.html: File too large"
+    assert (tmp_path / "r.html").read_text() == "an earlier report"
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "r.html"}
+
+
+HOSTILE = '<script>alert(1)</script> $\\frac{$ \x1b[31m 光子 & "x"'
+
+
+def test_names_from_elsewhere_are_spelled_and_never_obeyed(run, tmp_path):
+    ladder = [rung | {"idea": f"{HOSTILE} {place}"} for place, rung in enumerate(BENCH["ladder"])]
+    rows = [row | {"rival": HOSTILE} for row in BENCH["rows"]]
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps(BENCH | {"ladder": ladder, "rows": rows, "machine": {"processor": HOSTILE}}))
+    record = read_run(run("hostile"), str(file))
+    batches = record.batches.assign_attrs(worker_names=[HOSTILE * 20])
+    named = {"device": HOSTILE, "history": HOSTILE, "n_sigma": HOSTILE}
+    report = make_report(replace(record, batches=batches, attrs=record.attrs | named))
+    html = page(report)
+    assert "<script" not in html
+    assert "\x1b" not in html
+    assert "&lt;script&gt;alert(1)" in html
+    for name in ("ladder", "counts", "timeline"):
+        picture = report.parts[name].picture
+        for figure in (picture.figure, picture.for_phone):
+            assert any("frac" in label.text or "script" in label.text for label in labels(figure)), name
+
+
+def test_two_options_that_name_one_file_are_refused(photonflow, run, tmp_path):
+    dataset = run("twice")
+    (tmp_path / "bench.json").write_text(json.dumps(BENCH))
+    for options in (("--html", "r", "--pptx", "./r"), ("--html", "bench.json", "--bench", "bench.json")):
+        assert photonflow("report", dataset, *options).code == 2
+    assert json.loads((tmp_path / "bench.json").read_text()) == BENCH
+    assert [path.name for path in tmp_path.iterdir()] == ["bench.json"]
 
 
 def test_float32_loses_the_variance_of_raw_moments_and_keeps_that_around_the_mean():

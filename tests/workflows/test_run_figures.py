@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 import xarray as xr
 
+from roofline import StageUse
+from roofline.accounting import StageCeiling, account
+from workflows.kept_account import kept_account
 from workflows.pictures import require_matplotlib
 from workflows.reporting.contents import make_report
 from workflows.reporting.run_record import read_run
-from workflows.run_figures import kept_account
 
 
 def cells(page: str) -> dict[str, list[str]]:
@@ -65,3 +68,53 @@ def test_attributes_that_are_not_an_account_tell_nothing():
     for text in ("", "[]", '{"stages": {}}', None):
         assert kept_account({"throughput": text}) == {}
     assert kept_account({}) == {}
+    assert kept_account({"throughput": "[" * 100_000}) == {}
+
+
+def _account() -> dict:
+    ceiling = StageCeiling("float32", 1e9)
+    uses = (StageUse("read", 0.1, 1000), StageUse("decode", 0.1, 2000), StageUse("find", 0.5, 2000))
+    kept = account(uses, [ceiling] * 3, workers=2, frames=20, seconds=1.0, idle_at_end=[0.1, 0.0])
+    return {"advice": "find binds", **kept.as_dict(), "ceilings": None}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stages": ["read"]},
+        {"stages": {"<script>": {}}},
+        {"worker_seconds": {}},
+        {"worker_seconds": {"dreaming": 1.0}},
+        {"seconds": float("nan")},
+        {"seconds": 0},
+        {"frames": "20"},
+        {"frames": -20},
+        {"workers": 0},
+        {"workers": "two"},
+        {"idle_seconds": None},
+        {"idle_seconds": -1.0},
+        {"minor_faults": "many"},
+        {"bound_frames_a_second": 0},
+        {"advice": ["find"]},
+        {"ceilings": [1, 2]},
+        {"ceilings": {"ceilings": [{"name": "float32"}], "machine": {}, "measured": ""}},
+    ],
+)
+def test_an_account_that_was_edited_by_hand_is_not_believed(change):
+    whole = _account()
+    assert kept_account({"throughput": json.dumps(whole)}) == whole
+    assert kept_account({"throughput": json.dumps(whole | change)}) == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"busy_seconds": float("inf")}, {"busy_seconds": "0.5"}, {"nbytes": -1}, {"nbytes": 0.5}, {"ceiling": None},
+        {"microseconds_a_frame": "x"}, {"microseconds_a_frame": None}, {"ceiling_bytes_a_second": 0},
+        {"share_of_ceiling": -0.5},
+    ],
+)  # fmt: skip
+def test_an_account_of_a_stage_that_nothing_can_do_is_not_believed(change):
+    whole = _account()
+    stages = whole["stages"] | {"find": whole["stages"]["find"] | change}
+    assert kept_account({"throughput": json.dumps(whole | {"stages": stages})}) == {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workflows.pictures import spelled
 from workflows.reporting.style import ACCENT, INK, Paper
 
 if TYPE_CHECKING:
@@ -77,13 +78,17 @@ def bar_chart(
     if paper.is_narrow:
         _label_above(axes, bars, row)
     else:
-        axes.set_yticks(places, [textwrap.fill(bar.name, _BESIDE, max_lines=2, placeholder="…") for bar in bars])
+        axes.set_yticks(places, [_beside(bar.name) for bar in bars])
         texts = [
             axes.text(end, place, f"  {bar.said}", va="center", in_layout=False, **_font(bar))
             for end, place, bar in zip(ends, places, bars, strict=True)
         ]
         _make_room(figure, axes, texts, ends, log=log)
     return figure, axes
+
+
+def _beside(name: str) -> str:
+    return "\n".join(map(spelled, textwrap.wrap(name, _BESIDE, max_lines=2, placeholder="…")))
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ def _label_above(axes: Axes, bars: Sequence[Bar], row: _Row) -> None:
     across = axes.get_yaxis_transform()
     for place, bar in enumerate(bars):
         above = place + row.middle - row.height / 2 - 0.03
-        name = textwrap.shorten(bar.name, _ABOVE, placeholder="…")
+        name = spelled(textwrap.shorten(bar.name, _ABOVE, placeholder="…"))
         axes.text(0, above - (row.lines - 1) * 0.16 / row.pitch, name, va="bottom", transform=across, **_font(bar))
         axes.text(1, above, bar.said, va="bottom", ha="right", transform=across, **_font(bar))
 

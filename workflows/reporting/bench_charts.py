@@ -1,19 +1,15 @@
-"""Pictures of a benchmark: its ladder, how far each variant's clusters are from the reference's, and their spectra.
-
-Read is what ``photonflow benchmark`` writes: ``ladder``, a list of rungs with ``idea``, ``us_per_frame``,
-``quartiles``, ``frames``, ``clusters``, ``identical``, and ``rows``, of which races have ``rival``, ``clusters``,
-``rival_clusters``. A rung may have a ``spectrum`` (counts) with the result's ``spectrum_edges`` in ADU.
-"""
+"""Pictures of a benchmark: its ladder, how far each variant's clusters are from the reference's, and their spectra."""
 
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workflows.pictures import spelled
 from workflows.reporting.bars import Bar, bar_chart
+from workflows.reporting.bench_results import BenchResults, Comparison, Rung
 from workflows.reporting.run_record import AbsentError, RunRecord
 from workflows.reporting.style import STAGES, Paper
 from workflows.run_figures import microseconds
@@ -24,62 +20,15 @@ if TYPE_CHECKING:
 NO_BENCH = "No benchmark's results were given: photonflow benchmark --out results.json, then --bench results.json."
 
 
-@dataclass(frozen=True)
-class Rung:
-    """One step of a ladder.
-
-    Args:
-        idea: What was done.
-        microseconds: µs a frame, the median of repeats.
-        lowest: The first quartile.
-        highest: The third quartile.
-        frames: Frames that it was timed on.
-        clusters: How many were found in them.
-        identical: Whether they are the reference's, to the last bit.
-        spectrum: Counts, or nothing.
-    """
-
-    idea: str
-    microseconds: float
-    lowest: float
-    highest: float
-    frames: int
-    clusters: int
-    identical: bool
-    spectrum: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two counts of the clusters of the same frames.
-
-    Args:
-        name: Whose count it is.
-        clusters: It.
-        reference: What it is compared with.
-    """
-
-    name: str
-    clusters: int
-    reference: int
-
-    @property
-    def parts_per_million(self) -> float:
-        """How many more than the reference."""
-        return 1e6 * (self.clusters / max(self.reference, 1) - 1)
-
-
-def rungs(run: RunRecord) -> list[Rung]:
+def rungs(run: RunRecord) -> tuple[Rung, ...]:
     """The ladder as it was climbed.
 
     Raises:
         AbsentError: There is none.
-        ValueError: It can't be read.
     """
-    found = [_rung(values) for values in _list(run, "ladder")]
-    if not found:
+    if run.bench is None or not run.bench.rungs:
         raise AbsentError("The benchmark's results hold no ladder." if run.bench else NO_BENCH)
-    return found
+    return run.bench.rungs
 
 
 def comparisons(run: RunRecord) -> list[Comparison]:
@@ -88,15 +37,11 @@ def comparisons(run: RunRecord) -> list[Comparison]:
     Raises:
         AbsentError: There are none.
     """
-    steps = [_rung(values) for values in _list(run, "ladder")]
+    bench = run.bench or BenchResults()
     # Slow rungs are timed on fewer frames, so each is compared with one of as many.
-    sound = {step.frames: step.clusters for step in steps if step.identical}
-    found = [Comparison(step.idea, step.clusters, sound[step.frames]) for step in steps if step.frames in sound]
-    for row in _list(run, "rows"):
-        # A whole run goes through many times the rival's frames.
-        if row.get("is_race") and row.get("rival_clusters") and row["clusters"] < 2 * row["rival_clusters"]:
-            name = f"{row['rival']}: {row['name']}"
-            found.append(Comparison(name, int(row["rival_clusters"]), int(row["clusters"])))
+    sound = {step.frames: step.clusters for step in bench.rungs if step.identical}
+    found = [Comparison(step.idea, step.clusters, sound[step.frames]) for step in bench.rungs if step.frames in sound]
+    found += bench.races
     if not found:
         raise AbsentError("The benchmark's results hold nothing to compare." if run.bench else NO_BENCH)
     return found
@@ -146,13 +91,13 @@ def counts_chart(run: RunRecord, paper: Paper) -> Figure:
 def spectra_chart(run: RunRecord, paper: Paper) -> Figure:
     """The spectra of all variants on top of each other."""
     found = [step for step in rungs(run) if step.spectrum]
-    edges = run.bench.get("spectrum_edges")
-    if len(found) < 2 or not edges:
+    edges = run.bench.spectrum_edges if run.bench else ()
+    if len(found) < 2:
         raise AbsentError("The benchmark's results hold no spectra of its variants.")
     figure, axes = paper.figure(3.9 + 0.2 * len(found) * paper.is_narrow)
     for place, step in enumerate(found):
         style = {"linewidth": 3.0, "color": STAGES["idle"]} if place == 0 else {"linewidth": 0.9}
-        name = textwrap.shorten(step.idea, 40, placeholder="…")
+        name = spelled(textwrap.shorten(step.idea, 40, placeholder="…"))
         axes.stairs(np.array(step.spectrum) / max(step.frames, 1), edges, label=name, **style)
     axes.set_xlabel("cluster energy [ADU]")
     axes.set_ylabel("clusters a bin and frame")
@@ -162,29 +107,3 @@ def spectra_chart(run: RunRecord, paper: Paper) -> Figure:
         axes.legend()
     paper.entitle(axes, "Spectra of all variants, overlaid")
     return figure
-
-
-def _list(run: RunRecord, name: str) -> list[dict[str, Any]]:
-    values = run.bench.get(name)
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-
-
-def _rung(values: dict[str, Any]) -> Rung:
-    try:
-        time = float(values["us_per_frame"])
-        lowest, highest = map(float, values.get("quartiles") or (time, time))
-        spectrum = tuple(values.get("spectrum") or ())
-        return Rung(
-            idea=str(values["idea"]),
-            microseconds=time,
-            lowest=lowest,
-            highest=highest,
-            frames=int(values["frames"]),
-            clusters=int(values["clusters"]),
-            identical=bool(values["identical"]),
-            spectrum=spectrum,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"a rung of the benchmark's ladder can't be read ({error!r}): give what photonflow benchmark wrote"
-        ) from error

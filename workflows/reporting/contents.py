@@ -182,10 +182,10 @@ def _nothing(run: RunRecord) -> list[str]:
 
 
 def _ladder_part(run: RunRecord) -> list[str]:
-    machine, day = run.bench.get("machine"), str(run.bench.get("measured", ""))[:10]
-    if isinstance(machine, dict):
-        machine = f"{machine.get('processor', 'a machine')}, {machine.get('cores', '?')} cores"
-    return [f"Measured {f'on {day} ' if day else ''}on {machine}."] if machine else []
+    bench = run.bench
+    if bench is None or not bench.machine:
+        return []
+    return [f"Measured {f'on {bench.day} ' if bench.day else ''}on {bench.machine}."]
 
 
 def _cancellation_part(run: RunRecord) -> list[str]:

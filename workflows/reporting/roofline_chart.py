@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.ceilings.gpu import GPU_CEILINGS
 from roofline.stencil import finder_operations, finder_traffic
+from workflows.pictures import spelled
 from workflows.reporting.run_record import AbsentError, RunRecord
 from workflows.reporting.style import ACCENT, FAINT, INK, STAGES, Paper
 
@@ -96,7 +97,9 @@ def _points(run: RunRecord, stages: dict[str, dict[str, Any]]) -> dict[str, tupl
         for name, stage in stages.items()
         if stage["nbytes"]
     }
-    decoded = next(stage["nbytes"] for name, stage in stages.items() if "decode" in name)
+    decoded = next((stage["nbytes"] for name, stage in run.account["stages"].items() if "decode" in name), 0)
+    if not decoded:
+        raise AbsentError("The dataset does not say how many bytes of frames were decoded: process the archive again.")
     worker_seconds = run.account["workers"] * run.account["seconds"]
     return points | {"the run": (operations * frames / decoded, operations * frames / worker_seconds)}
 
@@ -129,7 +132,7 @@ def _name_slopes(axes: Axes, lines: list[_Line], roof: float) -> None:
             groups.append([line])
     for group in groups:
         first = group[0]
-        names = [_short(line.name) for line in group]
+        names = [spelled(_short(line.name)) for line in group]
         named = ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
         colour = next((line.colour for line in group if line.colour), INK)
         axes.annotate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workflows.reporting.bars import Bar, bar_chart
-from workflows.reporting.run_record import RunRecord
+from workflows.reporting.run_record import AbsentError, RunRecord
 from workflows.reporting.style import PARTS, STAGES, Paper
 from workflows.run_figures import is_of_a_gpu, microseconds, percent
 
@@ -40,6 +40,8 @@ def time_parts(run: RunRecord, paper: Paper) -> Figure:
     """Where the workers' time went, from the first moment to the last."""
     run.require_stages()
     parts = {name: value for name, value in run.account["worker_seconds"].items() if value > 0}
+    if not parts:
+        raise AbsentError("The dataset does not say where the workers' time went: process the archive again.")
     total = sum(parts.values())
     bars = [
         Bar(name, value / total, f"{value / total:.0%}  ({value:.2f} s)", PARTS[name]) for name, value in parts.items()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import xarray as xr
@@ -13,7 +11,9 @@ import xarray as xr
 from cluster_store import dataset_status, open_dataset, read_attributes, read_table
 from frame_archive import location_of
 from workflows.dataset_pictures import Counted, count
-from workflows.run_figures import kept_account, stages_at_work
+from workflows.kept_account import kept_account
+from workflows.reporting.bench_results import BenchResults, read_bench
+from workflows.run_figures import stages_at_work
 
 
 class AbsentError(ValueError):
@@ -31,7 +31,7 @@ class RunRecord:
         account: Stages, ceilings, and where the time went (:meth:`roofline.accounting.Account.as_dict`), or nothing.
         batches: The group ``batches``, in memory; None without one.
         products: The group ``products``; None without one.
-        bench: What a benchmark wrote; nothing without one.
+        bench: What a benchmark wrote; None without one.
     """
 
     path: str
@@ -40,7 +40,7 @@ class RunRecord:
     account: dict[str, Any] = field(default_factory=dict)
     batches: xr.Dataset | None = None
     products: xr.Dataset | None = None
-    bench: dict[str, Any] = field(default_factory=dict)
+    bench: BenchResults | None = None
 
     @property
     def name(self) -> str:
@@ -125,15 +125,5 @@ def read_run(path: str, bench: str | None) -> RunRecord:
         account=kept_account(attrs),
         batches=read_table(path, "batches"),
         products=read_table(path, "products"),
-        bench={} if bench is None else _bench(bench),
+        bench=None if bench is None else read_bench(bench),
     )
-
-
-def _bench(path: str) -> dict[str, Any]:
-    try:
-        values = json.loads(Path(path).read_text())
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON ({error}): give what photonflow benchmark wrote") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} holds a {type(values).__name__}: give what photonflow benchmark wrote")
-    return values

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster_store import FrameStatus
+from workflows.pictures import spelled
 from workflows.reporting.run_record import RunRecord
 from workflows.reporting.style import ACCENT, INK, STAGES, Paper
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # Of more workers than these the timeline shows the first ones: rows would be too thin to see.
 MOST_ROWS = 24
+_LONGEST_NAME = 28
 # A batch's moments and its stages are told by two clocks, in s.
 CLOCKS = 1e-3
 
@@ -56,7 +58,7 @@ def timeline(run: RunRecord, paper: Paper) -> Figure:
     axes.plot(moments, row, "|", color=STAGES["write"], markersize=13, markeredgewidth=2, label="rows written")
     axes.set_ylim(len(shown) + 0.55, -0.6)
     axes.set_xlim(0, 1.02 * max(last, 1e-9))
-    labels = [*(f"worker {name}" for name in shown), "written"]
+    labels = [*(f"worker {spelled(_cut(name))}" for name in shown), "written"]
     if paper.is_narrow:
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
@@ -83,6 +85,10 @@ def worker_names(batches: xr.Dataset) -> list[str]:
     """The workers, by their number in the table of batches; those without a batch too, where they are known."""
     names = [str(name) for name in batches.attrs.get("worker_names", [])]
     return names or [str(k) for k in range(int(batches["worker"].max()) + 1)]
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 @dataclass(frozen=True)
