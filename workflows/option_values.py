@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 import click
 
 from finder import CommonMode
 from finder.products import PRODUCTS, SpectrumBins
+
+
+class NumberRange(click.FloatRange):
+    """Numbers of a range, of which what is not a number is none: every comparison with it is false."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
 
 
 def size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, int]:

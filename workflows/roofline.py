@@ -22,9 +22,12 @@ from workflows.ceilings_table import print_ceilings
 from workflows.command_line import configure_logging, run
 from workflows.finder_study import FinderStudy, print_finder_study
 from workflows.matmul_study import MatmulStudy, print_rates, print_study, rates_as_json
-from workflows.option_values import size
+from workflows.option_values import NumberRange, size
 from workflows.progress import RunProgress
 from workflows.terminal import stdout_console
+
+_RATES = NumberRange(1, 1e24)
+_LONGEST_SIDE = 1 << 20  # Of a frame, in pixels.
 
 
 @click.group(name="roofline")
@@ -33,14 +36,18 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--machine", type=click.Choice(list(GPUS)), help="A machine by its data sheet.  [default: a100-80]")
-@click.option("--peak", type=click.FloatRange(min=0, min_open=True), metavar="FLOP/S", help="A machine of one's own.")
-@click.option("--bandwidth", type=click.FloatRange(min=0, min_open=True), metavar="B/S", help="Goes with --peak.")
+@click.option(
+    "--machine",
+    type=click.Choice(list(GPUS), case_sensitive=False),
+    help="A machine by its data sheet.  [default: a100-80]",
+)
+@click.option("--peak", type=_RATES, metavar="FLOP/S", help="A machine of one's own.")
+@click.option("--bandwidth", type=_RATES, metavar="B/S", help="Goes with --peak.")
 @click.option(
     "--n", "side", type=click.IntRange(1, 1 << 16), default=4096, show_default=True, help="Side of the matrices."
 )
 @click.option(
-    "--itemsize", type=click.IntRange(min=1), default=2, show_default=True, help="Bytes an element: 2 for FP16."
+    "--itemsize", type=click.IntRange(1, 1024), default=2, show_default=True, help="Bytes an element: 2 for FP16."
 )
 @click.option("--time", "timed", is_flag=True, help="Measure small rates on this machine too (a few seconds).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
@@ -73,10 +80,16 @@ def matmul(
 
 @command.command()
 @click.option(
-    "--machine", type=click.Choice(list(GPUS)), default="a100-80", show_default=True, help="By its data sheet."
+    "--machine",
+    type=click.Choice(list(GPUS), case_sensitive=False),
+    default="a100-80",
+    show_default=True,
+    help="By its data sheet.",
 )
 @click.option(
-    "--link", type=click.Choice(list(LINKS)), help="What frames come over.  [default: they are in its memory]"
+    "--link",
+    type=click.Choice(list(LINKS), case_sensitive=False),
+    help="What frames come over.  [default: they are in its memory]",
 )
 @click.option("--shape", callback=size, default="400x400", metavar="ROWSxCOLUMNS", show_default=True, help="A frame.")
 @click.option("--cluster-size", callback=size, default="3x3", metavar="ROWSxCOLUMNS", show_default=True, help="Window.")
@@ -89,8 +102,8 @@ def finder(
     Data sheets only; what a machine of yours does, `measure` measures.
     """
     configure_logging(0)
-    if min(shape) < 1:
-        raise click.UsageError(f"--shape {shape[0]}x{shape[1]}: each side is at least 1")
+    if min(shape) < 1 or max(shape) > _LONGEST_SIDE:
+        raise click.UsageError(f"--shape {shape[0]}x{shape[1]}: each side is from 1 to {_LONGEST_SIDE}")
     window = FinderParameters(cluster_size=cluster_size).cluster_size
     study = FinderStudy(GPUS[machine], None if link is None else LINKS[link], shape, window)
     if as_json:
@@ -106,7 +119,7 @@ def finder(
 @click.option("--signal-dtype", type=click.Choice(["int32", "float32"]), default="int32", show_default=True)
 @click.option(
     "--window",
-    type=click.FloatRange(0.001, 2.0),
+    type=NumberRange(0.001, 2.0),
     default=0.2,
     show_default=True,
     metavar="SECONDS",

@@ -28,6 +28,34 @@ def test_half_a_machine_is_refused(photonflow):
     assert "both --peak and --bandwidth" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(
+            ("matmul", "--bandwidth", "1e12", "--peak", peak)
+            for peak in ("0", "-1", "inf", "nan", "1e308", "1e-308", "x")
+        ),
+        *(("matmul", "--peak", "1e12", "--bandwidth", rate) for rate in ("0", "inf", "nan", "1e-320")),
+        ("matmul", "--n", "1000000000000"),
+        ("matmul", "--n", "4.5"),
+        ("matmul", "--itemsize", "100000000000000000000000"),
+        ("matmul", "--machine", "h101"),
+        ("finder", "--shape", "0x5"),
+        ("finder", "--shape", "100000000000x100000000000"),
+        ("finder", "--shape", "9" * 400 + "x3"),
+        ("measure", "--window", "nan"),
+    ],
+)
+def test_numbers_that_no_machine_has_are_refused(photonflow, arguments):
+    refused = photonflow("roofline", *arguments)
+    assert refused.code == 2, refused.stderr
+    assert arguments[-2] in refused.stderr
+
+
+def test_a_machine_is_known_in_capitals_too(photonflow):
+    assert "H200 SXM" in photonflow("roofline", "matmul", "--machine", "H200", "--n", "8").stdout
+
+
 def test_what_the_machine_does_is_measured_kept_and_printed(photonflow, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shown = photonflow("roofline", "measure", "--window", "0.001", "--no-progress")
