@@ -67,8 +67,8 @@ class ThroughputSummary:
 
     @property
     def clusters_a_frame(self) -> float:
-        """Mean number of clusters in a frame; NaN without frames."""
-        return self.clusters / self.frames if self.frames else math.nan
+        """Mean number of clusters in a frame, those of skipped batches not counted; NaN without frames."""
+        return self.clusters / self.account.frames if self.account.frames else math.nan
 
     @property
     def advice(self) -> str:

@@ -126,7 +126,7 @@ def _throughput(account: dict[str, Any], n_frames: int) -> list[Section]:
         Fact("page_faults", account["minor_faults"], run_figures.page_faults(account)),
     ]
     if account["frames"] != n_frames:
-        facts.insert(1, Fact("frames_of_it", account["frames"], f"{account['frames']:,} of {n_frames:,} were its own"))
+        facts.insert(1, Fact("frames_of_it", account["frames"], run_figures.own_frames(account, n_frames)))
     rows = {row[0].strip("· ◀"): row for row in run_figures.stage_rows(account)}
     values = account["stages"] | {"idle": account["idle_seconds"]}
     stages = [Fact(name, values[name], _stage(row)) for name, row in rows.items()]
@@ -160,10 +160,11 @@ def _clusters(clusters: xr.Dataset) -> list[Fact]:
     n = int(counts.sum(dtype=np.int64))
     listed = "cluster" in clusters.sizes
     facts = [Fact("clusters", n, f"{n:,}" if listed else f"{n:,}, counted and not listed (--no-clusters)")]
+    status = clusters.frame_status.to_numpy()
+    counts = counts[status == FrameStatus.OK]
     if len(counts):
         low, high, mean = int(counts.min()), int(counts.max()), float(counts.mean())
         facts.append(Fact("clusters_a_frame", mean, f"{mean:,.1f} ({low:,} to {high:,})"))
-    status = clusters.frame_status.to_numpy()
     bad = int(np.count_nonzero(status))
     facts.append(Fact("frames_not_ok", bad, f"{bad:,}: {_ranges(status, clusters.attrs)}" if bad else "none"))
     return facts

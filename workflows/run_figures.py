@@ -65,6 +65,11 @@ def stage_rows(account: Values) -> list[tuple[str, ...]]:
     return rows
 
 
+def own_frames(account: Values, n_frames: int) -> str:
+    """How many of a dataset's frames the account is of, where it is not of all."""
+    return f"{account['frames']:,} of {n_frames:,}: the others are of an earlier run, or were skipped"
+
+
 def pace(account: Values) -> str:
     """How long the run took, on how many workers."""
     workers = account["workers"]

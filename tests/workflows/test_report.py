@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 
@@ -361,6 +362,23 @@ def test_a_worker_that_was_idle_all_the_time_has_a_row_and_the_legend_says_what_
         assert "worker 17" in [label.text for label in labels(figure)]
         said = [text.get_text() for text in figure.legends[0].get_texts()]
         assert said == ["idle or writing", "read", "decode", "find", "rows written"]
+
+
+def test_batches_of_an_earlier_run_and_a_damaged_table_are_told_of_and_not_drawn(run):
+    record = read_run(run("resumed", batch_size=20), None)
+    batches = record.batches.copy(deep=True)
+    later = float(batches["began"][0]) + 86_400
+    batches["began"][1:] = later
+    began = [datetime.fromtimestamp(at, UTC).isoformat() for at in (later - 90_000, later - 5)]
+    attrs = record.attrs | {"runs": json.dumps([{"began": at} for at in began])}
+    report = make_report(replace(record, batches=batches, attrs=attrs), only=("timeline",))
+    assert "2 batches, each as" in part_says(report, "timeline")
+    assert "Of an earlier run 1 more: not shown." in part_says(report, "timeline")
+    assert report.parts["timeline"].picture.figure.axes[0].get_xlim()[1] < 60
+    report = make_report(replace(record, batches=batches.drop_vars("find_seconds")), only=("timeline",))
+    assert "table of its batches is damaged" in report.absent["Batches on workers"]
+    report = make_report(replace(record, batches=batches.isel(batch=[])), only=("timeline",))
+    assert report.absent["Batches on workers"] == "The run had no batches."
 
 
 def test_a_run_on_gpus_shows_their_stages_within_the_one_that_waits_for_them(run):

@@ -38,6 +38,12 @@ def test_a_run_its_dataset_and_its_report_tell_the_same_figures(python_m, photon
 
     assert process["frames lost"][0] == "10"
     assert kept["frames"] == 20
+    # Nor in the mean: of frames that nobody could read it is not known how many clusters they have.
+    mean = int(xr.open_zarr(dataset).n_clusters.sum()) / 20
+    told = (process["clusters a frame"][0], inspect["clusters a frame"][0].split()[0], facts["clusters a frame"])
+    assert told == (f"{mean:.1f}",) * 3
+    others = "20 of 30: the others are of an earlier run, or were skipped"
+    assert inspect["frames of it"][0] == facts["frames of its last run"] == others
     assert process["frames/s"][0] == inspect["frames a second"][0] == facts["frames/s"]
     assert process["seconds"][0] == inspect["seconds"][0].split()[0] == facts["seconds"]
     assert process["seconds"][1] == inspect["seconds"][0].partition(" ")[2]

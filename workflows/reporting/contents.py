@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from workflows import run_figures
 from workflows.facts import human_bytes
 from workflows.reporting import bench_charts, run_charts
+from workflows.reporting.batch_table import worker_names
 from workflows.reporting.cancellation import FRAMES, PIXELS, cancellation, cancellation_chart
 from workflows.reporting.dataset_charts import eta_chart, hit_map_chart, spectrum_chart
 from workflows.reporting.roofline_chart import roofline_chart
 from workflows.reporting.run_record import AbsentError, RunRecord
 from workflows.reporting.style import PAGE, PHONE, Paper, look, png
 from workflows.reporting.tables import Rows, ceiling_rows, comparison_rows, rung_rows, stage_rows
-from workflows.reporting.timeline_chart import timeline, worker_names
+from workflows.reporting.timeline_chart import timeline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,11 +170,14 @@ def _batches_part(run: RunRecord) -> list[str]:
     names = worker_names(batches)
     idle = [names[k] for k in range(len(names)) if not (batches["worker"] == k).any()]
     says = [f"{n:,} batch{'es' * (n != 1)}, each as the sum of its stages; the last row: when rows had been written."]
+    if run.batches is not None and (earlier := int(run.batches.sizes["batch"]) - n):
+        says.append(f"Of an earlier run {earlier:,} more: not shown.")
     if idle:
         says.append(f"Without a batch: worker{'s' * (len(idle) != 1)} {', '.join(idle)}.")
     if failed:
-        skipped = [str(line) for line in batches.attrs.get("skipped", [])]
-        says.append(f"{failed:,} of them failed, and their frames are not in the dataset: {'; '.join(skipped[:3])}.")
+        skipped = batches.attrs.get("skipped")
+        causes = "; ".join(map(str, skipped[:3])) if isinstance(skipped, list) else ""
+        says.append(f"{failed:,} of them failed, and their frames are not in the dataset{': ' * bool(causes)}{causes}.")
     return says
 
 
@@ -283,9 +287,11 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     account = run.account
     yield "frames", f"{run.n_frames:,}"
     yield "clusters", f"{run.n_clusters:,}"
-    if run.n_frames:
-        yield "clusters a frame", f"{run.n_clusters / run.n_frames:,.1f}"
+    if (mean := run.clusters_a_frame) is not None:
+        yield "clusters a frame", f"{mean:,.1f}"
     if account:
+        if account["frames"] != run.n_frames:
+            yield "frames of its last run", run_figures.own_frames(account, run.n_frames)
         yield "seconds", f"{account['seconds']:.2f}"
         yield "frames/s", run_figures.rate(account["frames_a_second"])
         yield "share of the bound", run_figures.percent(account["share_of_bound"], "not measured")

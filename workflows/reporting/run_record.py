@@ -8,10 +8,11 @@ from typing import Any
 
 import xarray as xr
 
-from cluster_store import dataset_status, open_dataset, read_attributes, read_table
+from cluster_store import FrameStatus, dataset_status, open_dataset, read_attributes, read_table
 from frame_archive import location_of
 from workflows.dataset_pictures import Counted, count
 from workflows.kept_account import kept_account
+from workflows.reporting import batch_table
 from workflows.reporting.bench_results import BenchResults, read_bench
 from workflows.run_figures import stages_at_work
 
@@ -58,6 +59,12 @@ class RunRecord:
         return int(self.clusters["n_clusters"].sum(dtype="int64"))
 
     @property
+    def clusters_a_frame(self) -> float | None:
+        """Mean number of clusters in a frame, those of skipped batches not counted; None without frames."""
+        done = int((self.clusters["frame_status"] == FrameStatus.OK).sum())
+        return self.n_clusters / done if done else None
+
+    @property
     def is_listed(self) -> bool:
         """Whether the dataset has a list of its clusters."""
         return "cluster" in self.clusters.sizes
@@ -97,14 +104,18 @@ class RunRecord:
         return self.stages
 
     def require_batches(self) -> xr.Dataset:
-        """The table of batches.
+        """The table of the batches of the run that made the dataset complete.
 
         Raises:
-            AbsentError: There is none.
+            AbsentError: There is none, or it can't be read.
         """
         if self.batches is None or "began" not in self.batches:
             raise AbsentError("The dataset has no table of its batches: process the archive again.")
-        return self.batches
+        if not self.batches.sizes.get("batch"):
+            raise AbsentError("The run had no batches.")
+        if not batch_table.is_whole(self.batches):
+            raise AbsentError("The dataset's table of its batches is damaged: process the archive again.")
+        return batch_table.of_last_run(self.batches, self.attrs)
 
 
 def read_run(path: str, bench: str | None) -> RunRecord:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cluster_store import FrameStatus
 from workflows.pictures import spelled
+from workflows.reporting.batch_table import worker_names
 from workflows.reporting.run_record import RunRecord
 from workflows.reporting.style import ACCENT, INK, STAGES, Paper
 
@@ -79,12 +80,6 @@ def timeline(run: RunRecord, paper: Paper) -> Figure:
     left_out = f" (the first {MOST_ROWS} of {len(names)} workers)" if len(names) > MOST_ROWS else ""
     paper.entitle(axes, f"Batches on the workers{left_out}")
     return figure
-
-
-def worker_names(batches: xr.Dataset) -> list[str]:
-    """The workers, by their number in the table of batches; those without a batch too, where they are known."""
-    names = [str(name) for name in batches.attrs.get("worker_names", [])]
-    return names or [str(k) for k in range(int(batches["worker"].max()) + 1)]
 
 
 def _cut(name: str) -> str:
