@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models import (
+    BasicTicker,
+    ColumnDataSource,
+    CustomJSTickFormatter,
+    FixedTicker,
+    HoverTool,
+    NumeralTickFormatter,
+    Range1d,
+    TickFormatter,
+)
 from bokeh.models.annotations.geometry import Span
 from bokeh.models.annotations.labels import Title
 from bokeh.plotting import figure
@@ -17,6 +26,11 @@ from pipeline.watching.run_board import SECONDS_OF_NOW, Point, ShownRun
 HEIGHT = 210
 # Room for half a label, where the last time stands under the end of the axis.
 RIGHT = 28
+# Bokeh's own format of large numbers calls a million "m".
+_WITH_PREFIXES = """
+const [factor, prefix] = [[1e9, " G"], [1e6, " M"], [1e3, " k"], [1, ""]].find(([least]) => tick >= least) ?? [1, ""];
+return Number((tick / factor).toPrecision(3)) + prefix;
+"""
 
 
 class RateChart:
@@ -31,7 +45,7 @@ class RateChart:
     def __init__(self, title: str, color: str, of_clusters: bool) -> None:
         self._of_clusters = of_clusters
         self._source = ColumnDataSource({"time": [], "rate": []})
-        self.figure = _figure(title, "0.[00]a")
+        self.figure = _figure(title, CustomJSTickFormatter(code=_WITH_PREFIXES))
         self.figure.varea("time", 0, "rate", source=self._source, fill_color=color, fill_alpha=0.12)
         line = self.figure.line("time", "rate", source=self._source, line_color=color, line_width=2)
         self._mean = Span(
@@ -57,7 +71,7 @@ class PedestalChart:
 
     def __init__(self) -> None:
         self._source = ColumnDataSource({"time": [], "offset": [], "movement": []})
-        self.figure = _figure("Pedestal, noise widths", "+0.00")
+        self.figure = _figure("Pedestal, noise widths", NumeralTickFormatter(format="+0.00"))
         style: dict[str, Any] = {"source": self._source, "line_width": 2}
         offset = self.figure.line("time", "offset", line_color=page_style.PEDESTAL, legend_label="off before", **style)
         self.figure.line(
@@ -103,7 +117,7 @@ def rates_of(values: Sequence[tuple[float, float]]) -> tuple[list[float], list[f
     return times, rates
 
 
-def _figure(title: str, form: str) -> Any:
+def _figure(title: str, formatter: TickFormatter) -> Any:
     options: dict[str, Any] = {
         "title": Title(text=title, text_font=page_style.FONT, text_font_size="14px", text_color=page_style.INK),
         "tools": "",
@@ -115,7 +129,7 @@ def _figure(title: str, form: str) -> Any:
     drawn.outline_line_color = None
     drawn.background_fill_color = drawn.border_fill_color = "white"
     drawn.xgrid.grid_line_color, drawn.ygrid.grid_line_color = None, page_style.LINES
-    drawn.yaxis.formatter = NumeralTickFormatter(format=form)
+    drawn.yaxis.formatter = formatter
     for axis in (drawn.xaxis, drawn.yaxis):
         axis.axis_line_color = axis.major_tick_line_color = page_style.LINES
         axis.minor_tick_line_color = None
