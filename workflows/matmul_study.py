@@ -32,6 +32,7 @@ class MatmulStudy:
         machine: Its name, or what it was given as.
         source: Where its numbers come from.
         peak: FLOP/s.
+        precision: What of the machine has that peak, in which numbers; empty where nobody said.
         bandwidth: B/s.
         side: n.
         itemsize: Bytes an element.
@@ -40,6 +41,7 @@ class MatmulStudy:
     machine: str
     source: str
     peak: float
+    precision: str
     bandwidth: float
     side: int
     itemsize: int
@@ -77,6 +79,7 @@ class MatmulStudy:
             "machine": self.machine,
             "source": self.source,
             "peak_flops_a_second": self.peak,
+            "precision": self.precision,
             "bandwidth_bytes_a_second": self.bandwidth,
             "ridge_point": self.ridge,
             "n": self.side,
@@ -120,7 +123,7 @@ def print_study(study: MatmulStudy, console: Console) -> None:
     tile, batch = facts["smallest_tile_at_ridge"], facts["smallest_batch_at_ridge"]
     rows = [
         ("machine", f"{study.machine}: {study.source}"),
-        ("peak", f"{study.peak / 1e12:,.6g} TFLOP/s"),
+        ("peak", f"{study.peak / 1e12:,.6g} TFLOP/s{f' ({study.precision})' * bool(study.precision)}"),
         ("bandwidth", f"{study.bandwidth / 1e9:,.6g} GB/s"),
         ("ridge point", f"{study.ridge:.1f} FLOP/B: below it memory binds, from it on arithmetic"),
         ("multiply", f"{study.side}×{study.side} by {study.side}×{study.side}, {study.itemsize} bytes an element"),
@@ -217,10 +220,14 @@ def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
 def _reached(row: dict[str, Any]) -> tuple[str, str, str, str]:
     return (
         f"{row['intensity']:,.2f}",
-        f"{row['attainable_flops_a_second'] / 1e12:,.2f}",
+        _trillions(row["attainable_flops_a_second"]),
         f"{100 * row['share_of_peak']:.1f}",
         "arithmetic" if row["bound"] == "compute" else "memory",
     )
+
+
+def _trillions(rate: float) -> str:
+    return format(rate / 1e12, ",.2f" if rate >= 1e10 else ".3g")
 
 
 def _or_out_of_reach(value: int | None, text: Any) -> str:

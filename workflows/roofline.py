@@ -47,7 +47,11 @@ def command() -> None:
     "--n", "side", type=click.IntRange(1, 1 << 16), default=4096, show_default=True, help="Side of the matrices."
 )
 @click.option(
-    "--itemsize", type=click.IntRange(1, 1024), default=2, show_default=True, help="Bytes an element: 2 for FP16."
+    "--itemsize",
+    type=click.IntRange(1, 1024),
+    default=2,
+    show_default=True,
+    help="Bytes an element: 2 for FP16, 4 for FP32.",
 )
 @click.option("--time", "timed", is_flag=True, help="Measure small rates on this machine too (a few seconds).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
@@ -115,6 +119,7 @@ def finder(
 @command.command()
 @click.argument("archive", required=False, type=click.Path())
 @click.option("--out", type=click.Path(), help="Where the dataset would go.  [default: beside the archive]")
+@click.option("--frames-path", metavar="NAME", help="The array of frames inside the archive, where it isn't obvious.")
 @click.option("--cluster-size", callback=size, default="3x3", metavar="ROWSxCOLUMNS", show_default=True, help="Window.")
 @click.option("--signal-dtype", type=click.Choice(["int32", "float32"]), default="int32", show_default=True)
 @click.option(
@@ -131,6 +136,7 @@ def finder(
 def measure(
     archive: str | None,
     out: str | None,
+    frames_path: str | None,
     cluster_size: tuple[int, int],
     signal_dtype: str,
     window: float,
@@ -144,7 +150,7 @@ def measure(
     What was measured is kept for this machine, and runs are compared with it.
     """
     configure_logging(verbose)
-    subject = None if archive is None else _subject(archive, out, cluster_size, signal_dtype)
+    subject = None if archive is None else _subject(archive, out, frames_path, cluster_size, signal_dtype)
     busy = os.getloadavg()[0]
     with RunProgress(1, enabled=progress) as shown:
         if busy > 0.5 * cores():
@@ -160,14 +166,16 @@ def measure(
         print_ceilings(ceilings, stdout_console())
 
 
-def _subject(path: str, out: str | None, cluster_size: tuple[int, int], signal_dtype: str) -> Subject:
+def _subject(
+    path: str, out: str | None, frames_path: str | None, cluster_size: tuple[int, int], signal_dtype: str
+) -> Subject:
     for place in (path, out):
         if place is not None and is_url(place):
             raise ValueError(
                 f"{place} is on an object store, and what its network gives changes from one minute to the next: "
                 "measure with a local archive"
             )
-    archive = ArchiveAddress(path).open()
+    archive = ArchiveAddress(path, frames_path).open()
     parameters = FinderParameters(cluster_size=cluster_size)
     layout = DatasetLayout(
         n_frames=archive.n_frames,
@@ -182,12 +190,18 @@ def _subject(path: str, out: str | None, cluster_size: tuple[int, int], signal_d
 
 
 def _study(machine: str | None, peak: float | None, bandwidth: float | None, side: int, itemsize: int) -> MatmulStudy:
-    if peak is None and bandwidth is None:
-        sheet = GPUS[machine or "a100-80"]
-        return MatmulStudy(sheet.name, sheet.source, sheet.bf16, sheet.bandwidth, side, itemsize)
-    if machine is not None or peak is None or bandwidth is None:
-        raise click.UsageError("give --machine, or both --peak and --bandwidth")
-    return MatmulStudy("given", "--peak and --bandwidth", peak, bandwidth, side, itemsize)
+    if peak is not None and bandwidth is not None and machine is None:
+        return MatmulStudy("given", "--peak and --bandwidth", peak, "", bandwidth, side, itemsize)
+    if peak is not None or bandwidth is not None:
+        raise click.UsageError("give both --peak and --bandwidth and no --machine, or --machine alone")
+    sheet = GPUS[machine or "a100-80"]
+    rates = {2: (sheet.bf16, "BF16 and FP16, matrix units"), 4: (sheet.float32, "FP32, vector units")}
+    if itemsize not in rates:
+        raise click.UsageError(
+            f"--itemsize {itemsize}: the data sheets here have rates for 2 bytes (FP16) and 4 (FP32); give your "
+            "machine's with --peak and --bandwidth"
+        )
+    return MatmulStudy(sheet.name, sheet.source, *rates[itemsize], sheet.bandwidth, side, itemsize)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import mmap
 import os
@@ -10,6 +11,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import numpy as np
 
 from pipeline.ceilings.measured import Spread
 
@@ -76,12 +79,37 @@ def _drop(file: str) -> None:
     try:
         os.fsync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        try:
-            os.preadv(descriptor, [bytearray(1)], 0, os.RWF_NOWAIT)
-        except OSError as error:
-            if error.errno == errno.EAGAIN:
-                return
-            raise StillCachedError(f"the file system does not say what is cached ({error.strerror})") from error
+        if _is_cached(descriptor) and _answers_at_once(descriptor):
+            raise StillCachedError(
+                "the page cache keeps the files: the file system lies in memory, somebody has them open, or they are "
+                "another user's, of which the system does not say whether it keeps them"
+            )
     finally:
         os.close(descriptor)
-    raise StillCachedError("the page cache keeps the files: the file system lies in memory, or somebody has them open")
+
+
+def _is_cached(descriptor: int) -> bool:
+    """Whether a page of a file is in the page cache, or can't be known not to be."""
+    nbytes = os.fstat(descriptor).st_size
+    if not nbytes:
+        return False
+    with mmap.mmap(descriptor, nbytes, prot=mmap.PROT_READ) as mapped:
+        first = np.frombuffer(mapped, np.uint8)
+        in_memory = np.ones(-(-nbytes // mmap.PAGESIZE), np.uint8)
+        # Python has no call for it. Looking does not bring a page in.
+        failed = ctypes.CDLL(None).mincore(
+            ctypes.c_void_p(first.ctypes.data), ctypes.c_size_t(nbytes), ctypes.c_void_p(in_memory.ctypes.data)
+        )
+        del first  # a mapping that is in use can't be closed
+    return bool(failed) or bool((in_memory & 1).any())
+
+
+def _answers_at_once(descriptor: int) -> bool:
+    """Whether a byte comes without waiting: not where storage has to be asked, unless that is very quick."""
+    try:
+        os.preadv(descriptor, [bytearray(1)], 0, os.RWF_NOWAIT)
+    except OSError as error:
+        if error.errno == errno.EAGAIN:
+            return False
+        raise StillCachedError(f"the file system does not say what is cached ({error.strerror})") from error
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,9 +17,9 @@ from frame_archive import FrameArchive
 from pipeline.ceilings import Ceilings, MeasuredCeiling, Spread, Subject, keep_ceilings, kept_ceilings
 from pipeline.ceilings.crew import Crew, Done
 from pipeline.ceilings.gpu import GPU_CEILINGS
-from pipeline.ceilings.machine import machine
+from pipeline.ceilings.machine import machine, storage_of
 from pipeline.ceilings.measuring import measure_ceilings
-from pipeline.ceilings.storage import StillCachedError, read_rate
+from pipeline.ceilings.storage import REPEATS, StillCachedError, read_rate
 from pipeline.errors import RunError
 
 
@@ -93,6 +94,23 @@ def test_files_in_memory_are_never_read_cold(tmp_path):
         assert read_rate([str(file)], 1, cold=False).median > 0
     finally:
         file.unlink()
+
+
+def test_files_on_a_disk_are_read_cold_however_quick_it_is(tmp_path):
+    if storage_of(str(tmp_path)).startswith(("tmpfs", "ramfs")):
+        pytest.skip(f"there is no disk to read from: {tmp_path} lies in memory")
+    # More of them than one: a byte that was asked for brings in those behind it, on a quick disk before the answer.
+    files = [tmp_path / str(number) for number in range(8)]
+    for file in files:
+        file.write_bytes(os.urandom(1 << 20))
+    read_from_disk = read_by_this_process()
+    assert read_rate([str(file) for file in files], 1, cold=True).median > 0
+    assert read_by_this_process() - read_from_disk >= REPEATS << 23
+
+
+def read_by_this_process() -> int:
+    """Bytes that storage was asked for."""
+    return int(re.search(r"^read_bytes: (\d+)$", Path("/proc/self/io").read_text(), re.MULTILINE)[1])
 
 
 def test_what_was_measured_is_kept_for_this_machine_and_added_to(cache):

@@ -52,6 +52,30 @@ def test_numbers_that_no_machine_has_are_refused(photonflow, arguments):
     assert arguments[-2] in refused.stderr
 
 
+def test_numbers_are_compared_with_the_rate_for_their_precision(photonflow):
+    half, single = (
+        json.loads(photonflow("roofline", "matmul", "--machine", "h200", "--itemsize", size, "--json").stdout)
+        for size in ("2", "4")
+    )
+    assert (half["peak_flops_a_second"], half["precision"]) == (989.4e12, "BF16 and FP16, matrix units")
+    assert (single["peak_flops_a_second"], single["precision"]) == (66.9e12, "FP32, vector units")
+    refused = photonflow("roofline", "matmul", "--itemsize", "8")
+    assert refused.code == 2
+    assert "2 bytes (FP16) and 4 (FP32); give your machine's with --peak" in refused.stderr
+    assert photonflow("roofline", "matmul", "--itemsize", "8", "--peak", "1e12", "--bandwidth", "1e11").code == 0
+
+
+def test_a_machine_with_numbers_of_its_own_is_refused(photonflow):
+    refused = photonflow("roofline", "matmul", "--machine", "h200", "--peak", "1e12", "--bandwidth", "1e11")
+    assert refused.code == 2
+    assert "no --machine" in refused.stderr
+
+
+def test_small_rates_are_not_rounded_away(photonflow):
+    shown = photonflow("roofline", "matmul", "--peak", "80", "--bandwidth", "1e11", "--n", "8").stdout
+    assert "0.00 " not in shown.split("TFLOP/s", 2)[2].split("batch m")[0]
+
+
 def test_a_machine_is_known_in_capitals_too(photonflow):
     assert "H200 SXM" in photonflow("roofline", "matmul", "--machine", "H200", "--n", "8").stdout
 
