@@ -20,6 +20,9 @@ from roofline.stage_use import StageUse, json_number
 
 Resource = Literal["storage", "core", "GPU"]
 
+MEASURED_BY = "photonflow roofline measure ARCHIVE"
+"""The command that measures ceilings, where the archive isn't known."""
+
 # From this share of a stage on, it is the GPU's work that the stage took that long for.
 _OF_A_STAGE = 0.5
 # Beyond this share of its ceiling a stage shows that the ceiling was measured too low: repeats scatter by less.
@@ -156,6 +159,8 @@ class Account:
         faults: Page faults.
         clusters: How many were found.
         gpus: How many there were.
+        batches: In how many batches the frames were; 0 if that is not known.
+        measured_by: The command that measures the ceilings of such a run; empty where none does.
     """
 
     bars: tuple[StageBar, ...]
@@ -166,6 +171,8 @@ class Account:
     faults: PageFaults = PageFaults(0)
     clusters: int = 0
     gpus: int = 0
+    batches: int = 0
+    measured_by: str = MEASURED_BY
 
     @property
     def tallest(self) -> StageBar | None:
@@ -230,10 +237,12 @@ class Account:
             "workers": self.workers,
             "gpus": self.gpus,
             "frames": self.frames,
+            "batches": self.batches,
             "clusters": self.clusters,
             "seconds": self.seconds,
             "minor_faults": self.faults.count,
             "seconds_a_fault": json_number(self.faults.seconds_each),
+            "measured_by": self.measured_by,
         }
 
 
@@ -268,6 +277,8 @@ def account(
     faults: PageFaults | None = None,
     clusters: int = 0,
     gpus: int = 0,
+    batches: int = 0,
+    measured_by: str = MEASURED_BY,
 ) -> Account:
     """Split the time of a run.
 
@@ -283,6 +294,8 @@ def account(
         faults: Page faults.
         clusters: Clusters found.
         gpus: GPUs that were used.
+        batches: Batches that the frames were in.
+        measured_by: The command that measures such ceilings.
 
     Raises:
         ValueError: Another number of ceilings than of stages.
@@ -308,4 +321,4 @@ def account(
         stragglers=stragglers,
         finishing=workers * min(finishing_seconds, seconds),
     )
-    return Account(bars, split, workers, frames, seconds, faults or PageFaults(0), clusters, gpus)
+    return Account(bars, split, workers, frames, seconds, faults or PageFaults(0), clusters, gpus, batches, measured_by)

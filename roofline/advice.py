@@ -8,6 +8,8 @@ from roofline.accounting import Account, StageBar
 
 # From this share of the stages' time on, a run is said to be dominated by first touches of memory.
 DOMINATED = 0.3
+# Each batch begins with memory for its pedestal and a look at its first frames: as much time as 200 frames take.
+FRAMES_OF_LONG_BATCHES = 1000
 
 _CURES = {
     "read": "faster storage or chunks that pack better would help; a faster GPU would not",
@@ -15,6 +17,7 @@ _CURES = {
     "decode": "more cores or an uncompressed archive would help; a faster GPU would not",
     "read + decode": "more cores, or an archive in photonflow's own layout, would help; a faster GPU would not",
     "find": "more cores would help; faster storage would not",
+    "find, short batches": "larger batches (--batch-size) or more cores would help; faster storage would not",
     "find, beside a GPU": "more cores, or more --streams, would help: the GPU waited for most of it",
     "H2D": "a faster bus, or more GPUs on buses of their own, would help; more cores would not",
     "kernel": "a faster GPU, or more of them, would help; more cores would not",
@@ -81,4 +84,8 @@ def _kind(account: Account, bar: StageBar) -> str:
     """The stage, and what is beside it."""
     if bar.name == "read" and bar.ceiling.resource == "core":
         return "read, page cache"
-    return "find, beside a GPU" if bar.name == "find" and account.gpus else bar.name
+    if bar.name != "find":
+        return bar.name
+    if account.gpus:
+        return "find, beside a GPU"
+    return "find, short batches" if account.frames < FRAMES_OF_LONG_BATCHES * account.batches else "find"

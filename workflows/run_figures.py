@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from roofline.accounting import MEASURED_BY
+
 Values = Mapping[str, Any]
 
 STAGE_HEADINGS = ("stage", "worker seconds", "µs a frame", "GB/s a worker", "ceiling", "reached", "limited by")
@@ -81,7 +83,7 @@ def bound(account: Values) -> str:
     """What the ceilings would allow beside what was reached."""
     most = account["bound_frames_a_second"]
     if most is None:
-        return "not known: a ceiling was not measured (photonflow roofline measure ARCHIVE)"
+        return f"not known: a ceiling was not measured ({how_to_know(account)})"
     return (
         f"{rate(most)} frames/s; reached {rate(account['frames_a_second'])}, {percent(account['share_of_bound'])} of it"
     )
@@ -111,7 +113,18 @@ def exceeded(account: Values) -> str:
     if not names:
         return ""
     what = f"{' and '.join(names)} did more than was measured on this machine, which was busy then, perhaps"
-    return f"{what}: measure again (photonflow roofline measure ARCHIVE)"
+    return f"{what}: measure again ({command})" if (command := measured_by(account)) else what
+
+
+def measured_by(account: Values) -> str:
+    """The command that measures the ceilings of such a run; empty where none does."""
+    return str(account.get("measured_by", MEASURED_BY))  # Accounts of earlier versions have none.
+
+
+def how_to_know(account: Values) -> str:
+    """What to do about ceilings that were not measured."""
+    command = measured_by(account)
+    return f"{command}, then process again" if command else "those of object stores are not"
 
 
 def _gigabytes(bytes_a_second: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from cluster_store import DatasetLayout
 from finder import FinderParameters
 from frame_archive import FrameArchive, ReadUse
+from object_stores import is_url
 from pipeline.ceilings.machine import storage_of
 
 
@@ -60,6 +62,22 @@ class Subject:
     def read(self, *, cold: bool) -> str:
         """The name of the ceiling on reading files where the archive lies."""
         return f"read {'cold' if cold else 'warm'} {self._storage_of_archive}"
+
+    def measured_by(self) -> str:
+        """The command that measures the ceilings, with what it can't guess; empty where one is an object store's."""
+        address, layout = self.archive.address, self.layout
+        if is_url(address.path) or is_url(self.out):
+            return ""
+        words = ["photonflow", "roofline", "measure", address.path]
+        if address.frames_path is not None:
+            words += ["--frames-path", address.frames_path]
+        if layout.cluster_size != (3, 3):
+            words += ["--cluster-size", "x".join(map(str, layout.cluster_size))]
+        if layout.signal_dtype != "int32":
+            words += ["--signal-dtype", layout.signal_dtype]
+        if storage_of(address.path) != self._storage_of_dataset:
+            words += ["--out", self.out]
+        return shlex.join(words)
 
     # A run asks for the names after each of its batches.
 

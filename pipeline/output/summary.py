@@ -114,6 +114,8 @@ def account_of(
         faults=PageFaults(totals.minor_faults, ceilings.seconds_a_fault),
         clusters=sum(count.n_clusters for count in found),
         gpus=ceilings.gpus,
+        batches=len(found),
+        measured_by=ceilings.subject.measured_by(),
     )
 
 

@@ -162,6 +162,22 @@ def test_each_stage_has_a_cure_of_its_own(name, resource, expected):
     assert expected in advice(found)
 
 
+@pytest.mark.parametrize(("batches", "gpus", "told"), [(2, 0, True), (1, 0, False), (0, 0, False), (2, 1, False)])
+def test_larger_batches_are_advised_where_they_are_short(batches, gpus, told):
+    found = account(
+        [StageUse("find", 9.0, 10**9)],
+        [StageCeiling("float32", 1e9)],
+        workers=1,
+        frames=1999,
+        seconds=10.0,
+        idle_at_end=[0],
+        batches=batches,
+        gpus=gpus,
+    )
+    assert ("--batch-size" in advice(found)) is told
+    assert found.as_dict()["batches"] == batches
+
+
 def test_a_run_that_mostly_starts_or_waits_says_so_instead():
     assert advice(run(startup_seconds=20.0)) == ("start-up took 77% of the run: more frames in one run would help")
     assert advice(run(seconds=20.0, finishing_seconds=14.0)).startswith("finishing took 70% of the run")

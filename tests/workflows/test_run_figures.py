@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import pytest
 import xarray as xr
 
 from roofline import StageUse
 from roofline.accounting import StageCeiling, account
+from workflows import run_figures
 from workflows.kept_account import kept_account
 from workflows.pictures import require_matplotlib
 from workflows.reporting.contents import make_report
@@ -68,6 +70,19 @@ def test_a_stage_without_bytes_is_not_told_of(python_m, photonflow, archive):
     assert "find" in process
     assert "write" not in process
     assert "write" not in cells(photonflow("inspect", archive.with_name("a.clusters.zarr")).stdout)
+
+
+def test_the_command_that_is_named_measures_what_a_run_lacks(python_m, photonflow, archive, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    process = ("process", archive, "--cluster-size", "5x5", "--signal-dtype", "float32", "--cpus", 1, "--no-progress")
+    lacking = json.loads(python_m(*process, "--json").stdout)["account"]
+    assert lacking["bound_frames_a_second"] is None
+    command = lacking["measured_by"]
+    assert command in run_figures.bound(lacking)
+    program, *arguments = shlex.split(command)
+    assert program == "photonflow"
+    assert photonflow(*arguments, "--window", "0.001", "--no-progress").code == 0
+    assert json.loads(python_m(*process, "--overwrite", "--json").stdout)["account"]["bound_frames_a_second"] > 0
 
 
 def test_attributes_that_are_not_an_account_tell_nothing():

@@ -133,7 +133,7 @@ def _stage_part(run: RunRecord) -> list[str]:
     account = run.account
     bound = account["bound_frames_a_second"]
     if bound is None:
-        return ["Without all ceilings there is no bound: photonflow roofline measure ARCHIVE, then process again."]
+        return [f"Without all ceilings there is no bound: {run_figures.how_to_know(account)}."]
     workers = account["workers"]
     at_best = f"{workers} workers would do" if workers != 1 else "one worker would do"
     return [

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from workflows import run_figures
 from workflows.printable import printable
 from workflows.reporting.bench_charts import ladder_chart, rungs
 from workflows.reporting.contents import Report
@@ -213,7 +214,7 @@ def _methodology(report: Report) -> list[str]:
 def _next_steps(report: Report) -> list[str]:
     lines = [report.advice]
     if not report.run.account.get("ceilings"):
-        lines.append("Measure this machine's ceilings: photonflow roofline measure ARCHIVE, then process again.")
+        lines.append(f"Ceilings were not measured: {run_figures.how_to_know(report.run.account)}.")
     if not report.run.bench:
         lines.append("Run the benchmark, and give its results with --bench.")
     return lines

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.ceilings.gpu import GPU_CEILINGS
 from roofline.stencil import finder_operations, finder_traffic
+from workflows import run_figures
 from workflows.pictures import spelled
 from workflows.reporting.run_record import AbsentError, RunRecord
 from workflows.reporting.style import ACCENT, FAINT, INK, STAGES, Paper
@@ -30,8 +31,7 @@ def roofline_chart(run: RunRecord, paper: Paper) -> Figure:
     ceilings = {ceiling["name"]: ceiling for ceiling in run.ceilings}
     if "float32" not in ceilings:
         raise AbsentError(
-            "The machine's ceilings were not measured before the run: photonflow roofline measure ARCHIVE, then "
-            "process again."
+            f"The machine's ceilings were not measured before the run: {run_figures.how_to_know(run.account)}."
         )
     points = _points(run, stages)
     roof_names = ["float32", "int32", *(["GPU float32"] if "kernel" in stages else [])]

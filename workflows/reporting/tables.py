@@ -43,7 +43,7 @@ def ceiling_rows(run: RunRecord) -> Rows:
         AbsentError: None was.
     """
     if not run.ceilings:
-        raise AbsentError("No ceilings were measured on this machine: photonflow roofline measure ARCHIVE.")
+        raise AbsentError(f"No ceilings were measured on this machine: {run_figures.how_to_know(run.account)}.")
     return Rows(
         ("ceiling", "one core", "all cores"),
         [(c["name"], _rate(c["one_core"], c["unit"]), _rate(c["all_cores"], c["unit"])) for c in run.ceilings],
