@@ -16,7 +16,7 @@ def print_ceilings(ceilings: Ceilings, console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("ceiling", "one core", "spread", "all cores", "spread", "unit", "on what"):
         right = heading in ("one core", "all cores", "spread")
-        table.add_column(heading, justify="right" if right else "left", header_style="bold")
+        table.add_column(heading, justify="right" if right else "left", header_style="bold", overflow="fold")
     for ceiling in ceilings.ceilings.values():
         if ceiling.missing is not None:
             table.add_row(ceiling.name, "–", "", "–", "", "", ceiling.missing)

@@ -18,7 +18,7 @@ def stage_table(account: Values) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in run_figures.STAGE_HEADINGS:
         left = heading in ("stage", "limited by")
-        table.add_column(heading, justify="left" if left else "right", header_style="bold")
+        table.add_column(heading, justify="left" if left else "right", header_style="bold", overflow="fold")
     for row in run_figures.stage_rows(account):
         table.add_row(*row)
     return table

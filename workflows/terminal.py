@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from workflows.printable import printable
 
 _LONGEST_LINE = 100_000
+_LEAST_TEXT = 12  # Characters of a text that is folded.
 
 
 def stdout_console() -> Console:
@@ -30,9 +32,16 @@ def facts_table(rows: list[tuple[str, str]], indent: int = 0) -> Table:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table without the blanks that Rich pads its lines with."""
+    """Print a table without the blanks that Rich pads its lines with.
+
+    Where a terminal is narrower than it, texts and headings are folded, and no figure is: rather than to cut one, as
+    Rich would, lines go on in the next.
+    """
+    width = console.width
+    console.width = max(width, _folded(console, table))
     with console.capture() as captured:
         console.print(table)
+    console.width = width
     for line in captured.get().splitlines():
         console.out(line.rstrip(), highlight=False)
 
@@ -45,3 +54,25 @@ def print_columns(console: Console, headings: Sequence[str], rows: Sequence[Sequ
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     print_table(console, table)
+
+
+def _folded(console: Console, table: Table) -> int:
+    """Fix the columns of a table that is wider than the console, and return the width that it has at least."""
+    options = console.options.update(max_width=_LONGEST_LINE)
+
+    def room(cells: Iterable[RenderableType]) -> Measurement:
+        measured = [Measurement.get(console, options, cell) for cell in cells]
+        return Measurement(max(m.minimum for m in measured), max(m.maximum for m in measured))
+
+    whole = Measurement.get(console, options, table).maximum
+    if whole <= console.width:
+        return whole
+    widths = [room([column.header, *column.cells]).maximum for column in table.columns]
+    least = whole - sum(widths)  # Between the columns.
+    for column, natural in zip(table.columns, widths, strict=True):
+        if column.no_wrap:
+            column.width = natural
+        elif column.justify == "right":
+            column.width = max(room(column.cells).maximum, room([column.header]).minimum)
+        least += min(natural, _LEAST_TEXT) if column.width is None else column.width
+    return least

@@ -124,10 +124,13 @@ def read_run(path: str, bench: str | None) -> RunRecord:
     Raises:
         ValueError: It is not a complete dataset, or the benchmark's results can't be read.
     """
+    if not path:
+        raise ValueError("the path of the dataset is empty: name what photonflow process wrote")
     status = dataset_status(path)
     if status != "complete":
-        why = {"running": "is not finished: go on with its run (--resume)"}.get(status, "is no cluster dataset")
-        raise ValueError(f"{path} {why}; a report is made of a complete dataset")
+        why = {"running": "is not finished: wait for its run, or go on with it (--resume)"}
+        what = why.get(status, "is no cluster dataset: name what photonflow process wrote")
+        raise ValueError(f"{path} {what}; a report is made of a complete dataset")
     attrs = read_attributes(path)
     return RunRecord(
         path=location_of(path),
