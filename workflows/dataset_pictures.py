@@ -153,7 +153,8 @@ def mark_peak(axes: Axes, spectrum: xr.DataArray) -> None:
         return
     axes.plot(fit["energy"], fit["fitted"], color=_FIT)
     names = ("position", "position_error", "sigma", "sigma_error")
-    _label_peak(axes, *(float(fit[name]) for name in names))
+    position, position_error, sigma, sigma_error = (float(fit[name]) for name in names)
+    _label_peak(axes, position, position_error, sigma, sigma_error, "Gaussian on a shelf")
 
 
 def _mark_top(axes: Axes, spectrum: xr.DataArray) -> None:
@@ -164,16 +165,16 @@ def _mark_top(axes: Axes, spectrum: xr.DataArray) -> None:
         return
     reach = np.linspace(peak.position - 1.2 * peak.sigma, peak.position + 1.2 * peak.sigma, 200)
     axes.plot(reach, peak.height * np.exp(-0.5 * ((reach - peak.position) / peak.sigma) ** 2), color=_FIT)
-    _label_peak(axes, peak.position, peak.position_error, peak.sigma, np.nan)
+    _label_peak(axes, peak.position, peak.position_error, peak.sigma, np.nan, "Gaussian at its top")
 
 
-def _label_peak(axes: Axes, position: float, position_error: float, sigma: float, sigma_error: float) -> None:
+def _label_peak(axes: Axes, position: float, position_error: float, sigma: float, sigma_error: float, how: str) -> None:
     axes.axvline(position, color=_FIT, linewidth=0.8, linestyle="--")
     # On the side with more room: a peak far left has none on its left.
     low, high = axes.get_xlim()
     left = position - low > 0.5 * (high - low)
     axes.annotate(
-        f"peak at {_with_error(position, position_error)} ADU\nσ = {_with_error(sigma, sigma_error)} ADU",
+        f"peak at {_with_error(position, position_error)} ADU\nσ = {_with_error(sigma, sigma_error)} ADU\n{how}",
         (position, axes.get_ylim()[1]),
         xytext=(-6 if left else 6, -6),
         textcoords="offset points",
