@@ -93,12 +93,14 @@ class TimeSplit:
 
     Args:
         start_up: Before the first batch was handed out: workers, the pedestal.
-        at_bound: What the busiest resource would have taken at its ceilings; stages without one count as they were.
+        at_bound: What the busiest resource would have taken at its ceilings; without a bound, stages without a ceiling
+            count as they were.
         overlap_lost: What the stages of other resources would have taken at theirs: not hidden behind the first.
         below_ceilings: What the stages took beyond that.
         waiting: Time between a worker's first work and its last in which it was in no stage.
         stragglers: Time of workers that had nothing left to do while others were still at work.
         finishing: After the last batch: tables, metadata.
+        has_bound: Whether each stage that did something has a ceiling; else it is only known what the stages took.
     """
 
     start_up: float
@@ -108,6 +110,7 @@ class TimeSplit:
     waiting: float
     stragglers: float
     finishing: float
+    has_bound: bool = True
 
     @property
     def total(self) -> float:
@@ -116,11 +119,14 @@ class TimeSplit:
 
     @property
     def parts(self) -> dict[str, float]:
-        """By name, in the order in which a gap is told."""
-        return {
+        """By name, in the order in which a gap is told; without a bound, what the stages took is one part."""
+        stages = {
             "at the bound": self.at_bound,
             "overlap lost": self.overlap_lost,
             "below ceilings": self.below_ceilings,
+        }
+        return {
+            **(stages if self.has_bound else {"in the stages": sum(stages.values())}),
             "start-up": self.start_up,
             "waiting": self.waiting,
             "stragglers": self.stragglers,
@@ -192,8 +198,8 @@ class Account:
     @property
     def bound_frames_a_second(self) -> float:
         """Frames a second at the bound; NaN if the ceiling of a stage that did something is missing."""
-        unknown = any(math.isnan(bar.floor_seconds) for bar in self.bars if bar.seconds > 0 and bar.use.within is None)
-        return math.nan if unknown or self.split.at_bound <= 0 else self.workers * self.frames / self.split.at_bound
+        unknown = not self.split.has_bound or self.split.at_bound <= 0
+        return math.nan if unknown else self.workers * self.frames / self.split.at_bound
 
     @property
     def frames_a_second(self) -> float:
@@ -320,5 +326,6 @@ def account(
         waiting=idle - stragglers,
         stragglers=stragglers,
         finishing=workers * min(finishing_seconds, seconds),
+        has_bound=not any(math.isnan(bar.floor_seconds) for bar in of_workers if bar.seconds > 0),
     )
     return Account(bars, split, workers, frames, seconds, faults or PageFaults(0), clusters, gpus, batches, measured_by)

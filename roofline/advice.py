@@ -51,15 +51,19 @@ def _binds(account: Account, tallest: StageBar) -> str:
     split, workers = account.split, account.workers
     whole = split.start_up + workers * account.seconds
     working = workers * account.seconds - split.finishing
+    of_stages = f"of the stages {tallest.name} binds"
     if split.start_up > 0.5 * whole:
-        return f"start-up took {split.start_up / whole:.0%} of the run: more frames in one run would help"
+        share = split.start_up / whole
+        return f"start-up took {share:.0%} of the wall time: more frames in one run would help; {of_stages}"
     if split.finishing > 0.5 * whole:
-        return f"finishing took {split.finishing / whole:.0%} of the run: more frames in one run would help"
+        share = split.finishing / whole
+        return f"finishing took {share:.0%} of the wall time: more frames in one run would help; {of_stages}"
     if account.idle_seconds > 0.5 * working:
         stragglers = split.stragglers >= split.waiting
         cure = "more frames, or smaller batches" if stragglers else "fewer workers, or larger batches"
         share = account.idle_seconds / working
-        return f"the workers were idle for {share:.0%} of the time: {cure}, would help; faster hardware would not"
+        idle = f"the workers were idle for {share:.0%} of the time"
+        return f"{idle}: {cure}, would help; faster hardware would not; {of_stages}"
     return stage_advice(account, tallest)
 
 

@@ -84,7 +84,7 @@ def dataset_page(path: str) -> Page:
     sections = [
         Section("clusters", [*_frames(attrs, layout), *contents]),
         Section("parameters", [_window(layout), *(Fact(name, attrs[name]) for name in PARAMETERS if name in attrs)]),
-        Section("origin", [Fact(name, attrs[name]) for name in ORIGIN if name in attrs]),
+        Section("origin", [_origin(name, attrs[name]) for name in ORIGIN if name in attrs]),
         *_throughput(account, layout.n_frames),
         *_runs(attrs),
         *(_table(path, "pedestal", "pedestal against the frames", _movement) if complete else ()),
@@ -97,6 +97,11 @@ def dataset_page(path: str) -> Page:
     if others:
         sections.append(Section("other attributes", others, as_named=True))
     return Page("cluster dataset", path, sections, opening_line(path, layout.cluster_list))
+
+
+def _origin(name: str, value: Any) -> Fact:
+    """An attribute of the origin; a history has a line for each run."""
+    return Fact(name, value, tuple(str(value).splitlines()) or None if name == "history" else None)
 
 
 def _runs(attrs: dict[str, Any]) -> list[Section]:
@@ -116,7 +121,8 @@ def _throughput(account: dict[str, Any], n_frames: int) -> list[Section]:
     if not account:
         return []
     facts = [
-        Fact("binds", account["advice"]),
+        Fact("advice", account["advice"]),
+        Fact("binds", account["binds"], account["binds"] or "nothing"),
         Fact("frames_a_second", account["frames_a_second"], run_figures.rate(account["frames_a_second"])),
         Fact("seconds", account["seconds"], f"{account['seconds']:.2f} {run_figures.pace(account)}"),
         Fact("workers", account["workers"]),
@@ -126,7 +132,7 @@ def _throughput(account: dict[str, Any], n_frames: int) -> list[Section]:
         Fact("page_faults", account["minor_faults"], run_figures.page_faults(account)),
     ]
     if account["frames"] != n_frames:
-        facts.insert(1, Fact("frames_of_it", account["frames"], run_figures.own_frames(account, n_frames)))
+        facts.insert(2, Fact("frames_of_it", account["frames"], run_figures.own_frames(account, n_frames)))
     rows = {row[0].strip("· ◀"): row for row in run_figures.stage_rows(account)}
     values = account["stages"] | {"idle": account["idle_seconds"]}
     stages = [Fact(name, values[name], _stage(row)) for name, row in rows.items()]

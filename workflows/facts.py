@@ -14,11 +14,18 @@ from workflows.terminal import facts_table, print_table, stdout_console
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing known: `value` is for programs, `text` for people (the value itself, if left out)."""
+    """One thing known: `value` is for programs, `text` for people (the value itself, if left out), or lines of it."""
 
     key: str
     value: Any
-    text: str | None = None
+    text: str | tuple[str, ...] | None = None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What a person reads."""
+        if isinstance(self.text, tuple):
+            return self.text
+        return (str(self.value) if self.text is None else self.text,)
 
 
 @dataclass(frozen=True)
@@ -59,11 +66,9 @@ class Page:
             console.print()
             console.print(section.title, style="bold cyan", markup=False)
             rows = [
-                (
-                    fact.key if section.as_named else fact.key.replace("_", " "),
-                    str(fact.value) if fact.text is None else fact.text,
-                )
+                ("" if number else fact.key if section.as_named else fact.key.replace("_", " "), line)
                 for fact in section.facts
+                for number, line in enumerate(fact.lines)
             ]
             print_table(console, facts_table(rows, indent=2))
         console.print()

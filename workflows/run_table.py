@@ -39,7 +39,7 @@ def print_result(result: RunResult, again: str) -> None:
     account = summary.account.as_dict()
     print_table(console, stage_table(account))
     console.print()
-    console.print(printable(f"binds        {summary.advice}"), markup=False)
+    console.print(printable(f"advice       {summary.advice}"), markup=False)
     print_table(console, time_table(account))
     if result.skipped:
         console.print()

@@ -52,6 +52,11 @@ def test_without_a_ceiling_there_is_no_bound_and_the_time_still_adds_up():
     assert found.split.total == pytest.approx(12)
     assert found.split.at_bound == pytest.approx(6 + 2 + 0.5)
     assert found.as_dict()["bound_frames_a_second"] is None
+    # Nothing is said to have been at a bound that is not known.
+    parts = found.as_dict()["worker_seconds"]
+    assert list(parts) == ["in the stages", "start-up", "waiting", "stragglers", "finishing"]
+    assert parts["in the stages"] == pytest.approx(6 + 3 + 1)
+    assert "in the stages" not in run().as_dict()["worker_seconds"]
 
 
 GPU_USES = (
@@ -179,8 +184,12 @@ def test_larger_batches_are_advised_where_they_are_short(batches, gpus, told):
 
 
 def test_a_run_that_mostly_starts_or_waits_says_so_instead():
-    assert advice(run(startup_seconds=20.0)) == ("start-up took 77% of the run: more frames in one run would help")
-    assert advice(run(seconds=20.0, finishing_seconds=14.0)).startswith("finishing took 70% of the run")
+    # What took most of the time, and the stage that a chart of the stages marks, which is not the same.
+    assert advice(run(startup_seconds=20.0)) == (
+        "start-up took 77% of the wall time: more frames in one run would help; of the stages decode binds"
+    )
+    assert advice(run(seconds=20.0, finishing_seconds=14.0)).startswith("finishing took 70% of the wall time")
+    assert advice(run(seconds=20.0, idle_at_end=(0, 0))).endswith("; of the stages decode binds")
     assert "idle for 75% of the time: more frames, or smaller batches" in advice(
         run(seconds=20.0, idle_at_end=(18, 18))
     )

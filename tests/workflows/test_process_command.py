@@ -43,7 +43,7 @@ def test_a_run_prints_one_table_and_how_to_open_the_dataset(python_m, archive):
         "clusters a frame",
         "frames/s",
         "decode ",
-        "binds   ",
+        "advice   ",
         "page faults",
         "find",
         "write",

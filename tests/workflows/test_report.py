@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -328,6 +329,8 @@ def test_a_run_without_ceilings_is_reported_without_them(run):
     assert report.parts["stages"].picture is not None
     assert "Without all ceilings there is no bound" in part_says(report, "stages")
     assert "what they cost was not measured" in part_says(report, "time")
+    assert "at the bound" not in page(report).replace("at the bound of", "")
+    assert "in the stages" in [label.text for label in labels(report.parts["time"].picture.figure)]
     assert list(report.parts) == ["stages", "time"]
     assert "were not measured before the run" in report.absent["Roofline"]
     assert report.absent["The ladder"].startswith("No benchmark's results were given")
@@ -373,6 +376,7 @@ def test_batches_of_an_earlier_run_and_a_damaged_table_are_told_of_and_not_drawn
     attrs = record.attrs | {"runs": json.dumps([{"began": at} for at in began])}
     report = make_report(replace(record, batches=batches, attrs=attrs), only=("timeline",))
     assert "2 batches, each as" in part_says(report, "timeline")
+    assert report.parts["timeline"].picture.figure.axes[0].get_title(loc="left").endswith(", the last run's")
     assert "Of an earlier run 1 more: not shown." in part_says(report, "timeline")
     assert report.parts["timeline"].picture.figure.axes[0].get_xlim()[1] < 60
     report = make_report(replace(record, batches=batches.drop_vars("find_seconds")), only=("timeline",))
@@ -430,6 +434,18 @@ def test_failed_batches_are_told_with_their_cause(run):
     legend = report.parts["timeline"].picture.figure.legends[0]
     marks = {text.get_text(): mark for text, mark in zip(legend.get_texts(), legend.legend_handles, strict=True)}
     assert marks["failed"].get_color() == ACCENT
+
+
+def test_each_run_of_a_history_has_a_line(photonflow, run, tmp_path):
+    dataset = run("history")
+    commands = [
+        f"2026-01-0{day}T00:00:00+00:00: photonflow process a.zarr{more}" for day, more in ((1, ""), (2, " --resume"))
+    ]
+    shutil.copytree(dataset, tmp_path / "two.zarr")
+    zarr.open_group(str(tmp_path / "two.zarr"), mode="r+").attrs["history"] = "\n".join(commands)
+    assert "<br>".join(commands) in page(make_report(read_run(str(tmp_path / "two.zarr"), None), only=("time",)))
+    lines = [line.strip() for line in photonflow("inspect", tmp_path / "two.zarr").stdout.splitlines()]
+    assert lines[lines.index(commands[1]) - 1] == f"history                {commands[0]}"
 
 
 def test_what_a_report_can_not_be_made_of_is_one_sentence(photonflow, tmp_path, run):

@@ -51,7 +51,10 @@ def test_a_run_its_dataset_and_its_report_tell_the_same_figures(python_m, photon
     assert process["seconds"][1] == inspect["seconds"][0].partition(" ")[2]
     assert "on 2 workers" in process["seconds"][1]
     assert inspect["workers"][0] == facts["workers"] == "2"
-    assert process["binds"] == inspect["binds"] == [report.advice]
+    assert process["advice"] == inspect["advice"] == [report.advice]
+    # The same key is the same thing in all of them.
+    assert values["throughput"]["binds"] == kept["binds"] == inspect["binds"][0]
+    assert values["throughput"]["advice"] == kept["advice"] == report.advice
     for told in ("time", "page faults"):
         assert process[told] == inspect[told]
     for stage in ("read", "decode", "find", "write", "idle"):
@@ -92,8 +95,19 @@ def test_attributes_that_are_not_an_account_tell_nothing():
     assert kept_account({"throughput": "[" * 100_000}) == {}
 
 
-def _account() -> dict:
-    ceiling = StageCeiling("float32", 1e9)
+def test_an_account_without_a_bound_claims_no_time_at_one_even_if_it_was_kept_before_that_was_told_apart():
+    kept = _account(None)
+    assert kept_account({"throughput": json.dumps(kept)}) == kept
+    assert run_figures.time_shares(kept).startswith("in the stages 35%, waiting")
+    parts = kept["worker_seconds"]
+    three = {"at the bound": 0.5, "overlap lost": 0.1, "below ceilings": parts["in the stages"] - 0.6}
+    earlier = {**three, **{name: seconds for name, seconds in parts.items() if name != "in the stages"}}
+    read = kept_account({"throughput": json.dumps(kept | {"worker_seconds": earlier})})
+    assert read["worker_seconds"] == pytest.approx(parts)
+
+
+def _account(bytes_a_second: float | None = 1e9) -> dict:
+    ceiling = StageCeiling("float32", bytes_a_second)
     uses = (StageUse("read", 0.1, 1000), StageUse("decode", 0.1, 2000), StageUse("find", 0.5, 2000))
     kept = account(uses, [ceiling] * 3, workers=2, frames=20, seconds=1.0, idle_at_end=[0.1, 0.0])
     return {"advice": "find binds", **kept.as_dict(), "ceilings": None}

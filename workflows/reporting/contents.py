@@ -144,6 +144,7 @@ def _stage_part(run: RunRecord) -> list[str]:
 
 
 _TIME_MEANS = {
+    "in the stages": "with nothing to compare it with, because a ceiling was not measured",
     "at the bound": "what the busiest of storage, cores and GPUs needs at its ceilings",
     "overlap lost": "what the others took instead of being hidden behind it",
     "below ceilings": "what stages took beyond their ceilings",
@@ -301,5 +302,6 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield "window", f"{run.window[0]}×{run.window[1]} pixels"
     if run.stages:
         decoded = max(stage["nbytes"] for stage in run.stages.values() if not run_figures.is_of_a_gpu(stage))
-        yield "frames decoded", human_bytes(decoded)
+        whose = "decoded by its last run" if account["frames"] != run.n_frames else "frames decoded"
+        yield whose, human_bytes(decoded)
     yield "machine", str(run.attrs.get("device", "unknown"))

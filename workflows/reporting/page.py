@@ -79,7 +79,8 @@ def page(report: Report) -> str:
     links = "".join(f'<a href="#{name}">{_text(part.title)}</a>' for name, part in report.parts.items())
     left_out = "".join(f"<dt>{_text(what)}</dt><dd>{_text(why)}</dd>" for what, why in report.left_out)
     attrs = report.run.attrs
-    origin = f"{attrs.get('history', '')} · {attrs.get('versions', '')} · digest {attrs.get('digest', '')}"
+    runs = str(attrs.get("history", "")).splitlines()
+    origin = "<br>".join(map(_text, (*runs, f"{attrs.get('versions', '')} · digest {attrs.get('digest', '')}")))
     written = datetime.now(UTC).isoformat(timespec="seconds")
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -101,7 +102,7 @@ def page(report: Report) -> str:
 {parts}
 {f'<section id="absent"><h2>Not in this report</h2><dl class="absent">{left_out}</dl></section>' if left_out else ""}
 </main>
-<footer>{_text(origin)}<br>Report written {written}.</footer>
+<footer>{origin}<br>Report written {written}.</footer>
 </body>
 </html>
 """

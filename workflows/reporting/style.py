@@ -29,6 +29,7 @@ STAGES = {
     "idle": "#c9ced4",
 }
 PARTS = {
+    "in the stages": "#f0c48a",
     "at the bound": "#3a8f5c",
     "overlap lost": "#a6d3b5",
     "below ceilings": "#e39c37",

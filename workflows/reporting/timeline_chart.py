@@ -78,7 +78,10 @@ def timeline(run: RunRecord, paper: Paper) -> Figure:
         ncols=2 if paper.is_narrow else 6,
     )
     left_out = f" (the first {MOST_ROWS} of {len(names)} workers)" if len(names) > MOST_ROWS else ""
-    paper.entitle(axes, f"Batches on the workers{left_out}")
+    of_last = (
+        ", the last run's" if run.batches is not None and batches.sizes["batch"] < run.batches.sizes["batch"] else ""
+    )
+    paper.entitle(axes, f"Batches on the workers{of_last}{left_out}")
     return figure
 
 
