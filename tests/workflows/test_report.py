@@ -385,6 +385,13 @@ def test_batches_of_an_earlier_run_and_a_damaged_table_are_told_of_and_not_drawn
     assert report.absent["Batches on workers"] == "The run had no batches."
 
 
+def test_the_frames_that_were_decoded_are_told_and_not_the_chunks_that_were_read_for_them(run):
+    # Of ten frames of a chunk five batches take two each.
+    record = read_run(run("within", batch_size=2), None)
+    assert record.stages["read"]["nbytes"] > 60 * 24 * 30 * 2
+    assert dict(make_report(record, only=()).facts)["frames decoded"] == "86.4 kB"
+
+
 def test_a_run_on_gpus_shows_their_stages_within_the_one_that_waits_for_them(run):
     record = read_run(run("gpu", batch_size=20), None)
     account, find = record.account, record.account["stages"]["find"]

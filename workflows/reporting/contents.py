@@ -300,8 +300,6 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     threshold = run.attrs.get("n_sigma", "?")
     yield "threshold", f"{threshold:g} σ" if isinstance(threshold, int | float) else f"{threshold} σ"
     yield "window", f"{run.window[0]}×{run.window[1]} pixels"
-    if run.stages:
-        decoded = max(stage["nbytes"] for stage in run.stages.values() if not run_figures.is_of_a_gpu(stage))
-        whose = "decoded by its last run" if account["frames"] != run.n_frames else "frames decoded"
-        yield whose, human_bytes(decoded)
+    if (decoded := run.decoded_bytes) is not None:
+        yield "decoded by its last run" if account["frames"] != run.n_frames else "frames decoded", human_bytes(decoded)
     yield "machine", str(run.attrs.get("device", "unknown"))

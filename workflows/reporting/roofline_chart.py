@@ -97,8 +97,7 @@ def _points(run: RunRecord, stages: dict[str, dict[str, Any]]) -> dict[str, tupl
         for name, stage in stages.items()
         if stage["nbytes"]
     }
-    decoded = next((stage["nbytes"] for name, stage in run.account["stages"].items() if "decode" in name), 0)
-    if not decoded:
+    if not (decoded := run.decoded_bytes):
         raise AbsentError("The dataset does not say how many bytes of frames were decoded: process the archive again.")
     worker_seconds = run.account["workers"] * run.account["seconds"]
     return points | {"the run": (operations * frames / decoded, operations * frames / worker_seconds)}

@@ -86,6 +86,15 @@ class RunRecord:
         return stages_at_work(self.account)
 
     @property
+    def decoded_bytes(self) -> int | None:
+        """Bytes of the run's frames, those before a batch too; None if that was not kept.
+
+        Other stages may move more: of chunks larger than a batch more is read, and of large windows more is written.
+        """
+        stages: dict[str, dict[str, Any]] = self.account.get("stages", {})
+        return next((stage["nbytes"] for name, stage in stages.items() if "decode" in name), None)
+
+    @property
     def ceilings(self) -> list[dict[str, Any]]:
         """The machine's ceilings that were measured when the run was made."""
         kept = self.account.get("ceilings") or {"ceilings": []}
