@@ -11,7 +11,7 @@ from cluster_store.errors import DatasetError
 from cluster_store.layout import DatasetLayout
 from cluster_store.run_identity import open_store, root_metadata
 from cluster_store.schema import ABSENT, CLUSTER_LIST, FORMAT, FORMAT_VERSION
-from guarded_zarr import ObjectFolder, store_folder
+from guarded_zarr import ObjectFolder, cut_short, store_folder
 from object_stores import StoreFaultError, answer
 
 Status = Literal["absent", "foreign", "running", "complete"]
@@ -124,15 +124,26 @@ def read_layout(path: StorePath) -> DatasetLayout:
         frame_index = group["frame_index"] if cluster_list else None
         assert frame_index is None or isinstance(frame_index, zarr.Array)
         return DatasetLayout(
-            n_frames=attrs["n_frames"],
-            first_frame=attrs["first_frame"],
-            batch_size=attrs["batch_size"],
-            frame_shape=tuple(attrs["frame_shape"]),
-            cluster_size=tuple(attrs["cluster_size"]),
+            n_frames=_whole(attrs["n_frames"]),
+            first_frame=_whole(attrs["first_frame"]),
+            batch_size=_whole(attrs["batch_size"]),
+            frame_shape=_sides(attrs["frame_shape"]),
+            cluster_size=_sides(attrs["cluster_size"]),
             signal_dtype=attrs["signal_dtype"],
             rows_per_chunk=0 if frame_index is None else frame_index.chunks[0],
             cluster_list=cluster_list,
         )
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{cut_short(value)} in its attributes is not a whole number")
+    return value
+
+
+def _sides(values: Any) -> tuple[int, int]:
+    rows, columns = values
+    return _whole(rows), _whole(columns)
 
 
 def _root_attributes(location: str) -> dict[str, Any] | None:

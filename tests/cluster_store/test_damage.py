@@ -111,7 +111,15 @@ def test_damaged_metadata_of_an_array_is_refused_by_path(finished, layout, make_
 def test_a_layout_that_is_incomplete_or_makes_no_sense_is_refused_by_path(finished):
     path, _ = finished
     whole = json.loads((path / "zarr.json").read_text())
-    for name, value in (("n_frames", None), ("frame_shape", 3), ("cluster_size", [2, 3]), ("signal_dtype", "int8")):
+    for name, value in (
+        ("n_frames", None),
+        ("frame_shape", 3),
+        ("cluster_size", [2, 3]),
+        ("cluster_size", [3.0, 3.0]),
+        ("n_frames", 20.0),
+        ("batch_size", True),
+        ("signal_dtype", "int8"),
+    ):
         changed = whole | {"attributes": whole["attributes"] | {name: value}}
         (path / "zarr.json").write_text(json.dumps(changed))
         with pytest.raises(DatasetError, match=f"^{path} is damaged"):
