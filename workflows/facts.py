@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from object_stores import is_url
+from roofline.stage_use import json_number
 from workflows.printable import printable
 from workflows.terminal import facts_table, print_table, stdout_console
 
@@ -48,8 +49,10 @@ class Page:
     pictures: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """The page as nested plain values."""
-        sections = {section.title: {fact.key: fact.value for fact in section.facts} for section in self.sections}
+        """The page as nested plain values; what is not a number is ``None``."""
+        sections = {
+            section.title: {fact.key: _json_able(fact.value) for fact in section.facts} for section in self.sections
+        }
         return {
             "kind": self.kind,
             "path": self.path,
@@ -75,6 +78,15 @@ class Page:
         console.print(printable(f"open it   {self.open_with}"), markup=False)
         for picture in self.pictures:
             console.print(printable(f"picture   {picture}"), markup=False)
+
+
+def _json_able(value: Any) -> Any:
+    """The value, in which JSON has a number for every number: an attribute may hold anything."""
+    if isinstance(value, dict):
+        return {key: _json_able(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_able(item) for item in value]
+    return json_number(value) if isinstance(value, float) else value
 
 
 def sizes(stored: int, raw: int) -> tuple[Fact, Fact, Fact]:

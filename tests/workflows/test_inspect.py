@@ -25,6 +25,7 @@ from frame_archive import FrameArchive, create_archive
 from workflows.archive_pictures import draw_archive
 from workflows.dataset_facts import dataset_page
 from workflows.dataset_pictures import draw_dataset, mark_peak
+from workflows.facts import Fact, Page, Section
 from workflows.pedestal_pictures import pedestal_over_run
 from workflows.pictures import new_figure, picture_path, whole_ticks
 
@@ -315,3 +316,12 @@ def test_without_matplotlib_the_extra_is_named(dataset, tmp_path):
 
 def test_a_wrong_option_is_a_matter_of_usage(dataset):
     assert inspect(dataset, "--colour").returncode == 2
+
+
+def test_the_json_of_a_page_is_json_whatever_an_attribute_holds():
+    attributes = {"gain": float("nan"), "steps": [1, float("inf"), {"deep": (-float("inf"), 2.5)}], "name": "x"}
+    page = Page(
+        "cluster dataset", "a.zarr", [Section("other attributes", [Fact(*item) for item in attributes.items()])], ""
+    )
+    told = json.loads(json.dumps(page.as_json(), allow_nan=False))["other attributes"]
+    assert told == {"gain": None, "steps": [1, None, {"deep": [None, 2.5]}], "name": "x"}
