@@ -37,11 +37,14 @@ class StageCeiling:
         name: What limits it, as it was measured.
         bytes_a_second: One worker's share while all are at work, B/s; None if that was not measured.
         resource: What the stage keeps busy.
+        traffic: Bytes that are moved for each byte that the stage is counted by: of finding, a pixel's share of the
+            pedestal besides the pixel.
     """
 
     name: str
     bytes_a_second: float | None
     resource: Resource = "core"
+    traffic: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -230,6 +233,7 @@ class Account:
                     "share_of_ceiling": json_number(bar.share_of_ceiling),
                     "exceeds_ceiling": bar.exceeds_ceiling,
                     "resource": bar.ceiling.resource,
+                    "bytes_moved": bar.use.nbytes * bar.ceiling.traffic,
                     "within": bar.use.within,
                 }
                 for bar in self.bars

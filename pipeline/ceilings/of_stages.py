@@ -115,8 +115,6 @@ class RunCeilings:
             frames_a_pass: Frames that the pedestal is taken through at a time.
         """
         (arithmetic, operations_a_second), (memory, bytes_a_second) = rates.items()
-        if operations_a_second is None or bytes_a_second is None:
-            return StageCeiling(f"{arithmetic} and {memory.removesuffix(' triad')}", None)
         parameters, (y, x) = self.subject.parameters, self.subject.archive.frame_shape
         traffic = finder_traffic(
             (y, x),
@@ -124,6 +122,10 @@ class RunCeilings:
             n_states=2 if parameters.noise == "running" else 1,
             frames_a_pass=frames_a_pass,
         )
+        nbytes = y * x * itemsize
+        if operations_a_second is None or bytes_a_second is None:
+            name = f"{arithmetic} and {memory.removesuffix(' triad')}"
+            return StageCeiling(name, None, traffic=traffic.nbytes / nbytes)
         floor = binding(
             {arithmetic: float(y * x * finder_operations(parameters.cluster_size)), memory: traffic.nbytes},
             (
@@ -131,7 +133,7 @@ class RunCeilings:
                 Ceiling(memory, "memory", bytes_a_second),
             ),
         )
-        return StageCeiling(floor.ceiling.name, y * x * itemsize / floor.seconds)
+        return StageCeiling(floor.ceiling.name, nbytes / floor.seconds, traffic=traffic.nbytes / nbytes)
 
     def _of_one(self, name: str) -> float | None:
         return None if self.measured is None else self.measured[name].share(1)

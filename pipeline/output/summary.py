@@ -49,7 +49,8 @@ def ceilings_of(prepared: PreparedRun, workers: Workers) -> RunCeilings:
     """What the stages of a run are compared with: what was measured on this machine, if the workers are on it."""
     subject = Subject(prepared.archive, prepared.layout, prepared.out, prepared.options.parameters, prepared.pixel_mask)
     measured = kept_ceilings() if all_here(workers) else None
-    block_frames = max(1, BLOCK_BYTES // prepared.archive.frame_nbytes)
+    # Small frames fit there by the thousand: a batch, from which on the pedestal begins anew, may be shorter.
+    block_frames = max(1, min(BLOCK_BYTES // prepared.archive.frame_nbytes, prepared.plan.batch_size))
     on_gpus = prepared.backend == "cuda"
     return RunCeilings(
         measured,

@@ -256,6 +256,7 @@ class TestRunCeilings:
         # 33 operations a pixel of two bytes; the pedestal of ten frames crosses to the cache once: 2 + 1.8 B a pixel.
         compute = self.of(make_archive, "find", 1.0, 10**9, float32=33e9, memory=1e12)
         assert (compute.name, compute.bytes_a_second) == ("float32", pytest.approx(2e9))
+        assert compute.traffic == pytest.approx(1.9)
         memory = self.of(make_archive, "find", 1.0, 10**9, float32=1e15, memory=3.8e9)
         assert (memory.name, memory.bytes_a_second) == ("memory triad", pytest.approx(2e9))
 
@@ -277,6 +278,7 @@ class TestRunCeilings:
         assert (d2h.name, d2h.bytes_a_second) == ("D2H, pinned", 5e9)
         # Two bytes of a frame; of X0 and the pedestal, read and written, 18 B in eight frames: 4.25 B a pixel.
         assert (kernel.name, kernel.bytes_a_second) == ("device memory", pytest.approx(2 / 4.25 * 40e9))
+        assert [stage.traffic for stage in (find, h2d, kernel, d2h)] == [1, 1, pytest.approx(4.25 / 2), 1]
         # 0.1 s of the bus, of which three workers a GPU have a third each.
         assert (find.name, find.bytes_a_second) == ("H2D, pinned", pytest.approx(10e9 / 3))
         assert {stage.resource for stage in (find, h2d, kernel, d2h)} == {"GPU"}

@@ -28,9 +28,11 @@ from workflows.reporting.cancellation import cancellation
 from workflows.reporting.contents import Picture, Report, make_report
 from workflows.reporting.deck import deck
 from workflows.reporting.page import page
+from workflows.reporting.roofline_chart import HOW_TO_READ
 from workflows.reporting.run_record import read_run
 from workflows.reporting.style import ACCENT, look, svg
 from workflows.reporting.timeline_chart import _lanes
+from workflows.run_figures import percent
 
 RATES = {
     "memory copy": ("B/s", 4e9), "memory triad": ("B/s", 6e9), "float32": ("op/s", 5e10), "int32": ("op/s", 4e10),
@@ -248,9 +250,78 @@ def test_the_roofline_of_stages_whose_ceilings_were_not_measured_says_so(whole):
     account = run.account | {"stages": run.account["stages"] | {"decode": decode}}
     picture = make_report(replace(run, account=account), only=("roofline",)).parts["roofline"].picture
     assert_legible(picture)
-    said = [text.get_text() for text in picture.for_phone.legends[0].get_texts()]
-    assert "decode, its ceiling not measured" in said
-    assert "find, its ceiling float32" in said
+    for figure in (picture.figure, picture.for_phone):
+        said = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert "decode: its ceiling not measured" in said
+        assert "find: float32 50.00 Gop/s" in said
+
+
+def test_each_dot_lies_below_its_ring_by_what_the_table_says(whole):
+    report = whole[1]
+    account, reached = (
+        report.run.account,
+        {row[0].removesuffix(" ◀"): row[5] for row in report.parts["stages"].table.rows},
+    )
+    for figure in (report.parts["roofline"].picture.figure, report.parts["roofline"].picture.for_phone):
+        (axes,) = figure.axes
+        marks = [line for line in axes.lines if line.get_linestyle() == "None"]
+        dots = {str(mark.get_label()).split(":")[0]: mark for mark in marks if ":" in str(mark.get_label())}
+        rings = {
+            ring.get_markeredgecolor(): ring.get_xydata()[0] for ring in marks if ring.get_markerfacecolor() == "none"
+        }
+        assert list(dots) == ["read", "decode", "find", "write", "the run"]
+        for name, dot in dots.items():
+            (where, rate), (above, most) = dot.get_xydata()[0], rings[dot.get_color()]
+            share = account["share_of_bound"] if name == "the run" else account["stages"][name]["share_of_ceiling"]
+            assert (above, rate / most) == (where, pytest.approx(share))
+            said = percent(share) if name == "the run" else reached[name]
+            assert f"{name} {said}" in [text.get_text() for text in axes.texts]
+            if name in ("read", "decode", "write"):
+                # The ring is the end of a line of slope 1 of the stage's colour, the ceiling in bytes a second.
+                assert most / where == pytest.approx(account["stages"][name]["ceiling_bytes_a_second"])
+                (line,) = (x for x in axes.lines if x.get_color() == dot.get_color() and x.get_linestyle() == "-")
+                assert line.get_xydata()[1] == pytest.approx([above, most])
+        # Of 24×30 pixels with 33 operations each; X0 and the pedestal cross to the cache once in twenty frames.
+        find, ring = dots["find"].get_xydata()[0], rings[dots["find"].get_color()]
+        assert find[0] == pytest.approx(33 / (2 + 18 / 20))
+        assert ring[1] == pytest.approx(RATES["float32"][1])
+        assert ring[1] < RATES["memory triad"][1] * ring[0]
+    assert HOW_TO_READ in (whole[0] / "report.html").read_text().replace("&#x27;", "'")
+
+
+CROWDED = {
+    "memory copy": ("B/s", 5.1e9), "memory triad": ("B/s", 5.2e9), "decode lz4": ("B/s", 1.49e9),
+    "decode zstd": ("B/s", 1.35e9), "decode uncompressed": ("B/s", 1.51e9), "float32": ("op/s", 14.2e9),
+    "int32": ("op/s", 15.9e9), "page faults": ("fault/s", 4e6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("closer", [1.0, 0.2, 0.01, 3.0])
+def test_lines_that_lie_together_are_named_each_with_its_own_value(whole, closer):
+    run = whole[1].run
+    mean = 3e9
+    rates = {
+        name: (unit, rate if unit != "B/s" else mean * (rate / mean) ** closer)
+        for name, (unit, rate) in CROWDED.items()
+    }
+    ceilings = [
+        MeasuredCeiling(name, "", unit, Spread(rate, rate, rate)).as_json() for name, (unit, rate) in rates.items()
+    ]
+    find = run.account["stages"]["find"] | {"ceiling_bytes_a_second": 14.2e9 * 2 / 33, "share_of_ceiling": 0.5}
+    write = run.account["stages"]["write"] | {"ceiling_bytes_a_second": 0.46e9}
+    stages = run.account["stages"] | {"find": find, "write": write}
+    account = run.account | {"stages": stages, "ceilings": {"ceilings": ceilings}}
+    picture = make_report(replace(run, account=account), only=("roofline",)).parts["roofline"].picture
+    assert_legible(picture)
+    for figure in (picture.figure, picture.for_phone):
+        said = [text.get_text() for text in figure.legends[0].get_texts()]
+        slopes = sorted((name for name in rates if rates[name][0] == "B/s"), key=lambda name: -rates[name][1])
+        # From top to bottom, as the lines lie.
+        assert said[-6:] == ["int32 15.90 Gop/s", *(f"{name} {rates[name][1] / 1e9:.2f} GB/s" for name in slopes)]
+        assert {"find: float32 14.20 Gop/s", "write: 0.46 GB/s", "decode: 1.00 GB/s"} <= set(said)
+        drawn = {str(line.get_label()): line for line in figure.axes[0].lines}
+        dashes = [drawn[name]._dash_pattern for name in said[-6:]]
+        assert all(dash != other for dash, other in combinations(dashes, 2))
 
 
 def assert_legible(picture: Picture) -> None:
@@ -263,6 +334,13 @@ def assert_legible(picture: Picture) -> None:
             assert (label.corners <= np.array(figure.bbox.size) + 1).all(), label.text
         for label, other in combinations(found, 2):
             assert label.is_apart_from(other), f"{label.text} lies on {other.text}"
+        for axes in figure.axes:
+            # A name beside a point is on no point.
+            points = [line for line in axes.lines if line.get_marker() in ("o", "*") and line.get_label()[0] != " "]
+            for at in [axes.transData.transform(xy) for line in points for xy in line.get_xydata()]:
+                mark = Label("a point", 0.0, at + 3 * np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]]))
+                for label in found:
+                    assert label.is_apart_from(mark), f"{label.text} lies on a point"
 
 
 def test_the_slides_are_complete_and_an_office_program_renders_each(whole, tmp_path):

@@ -13,7 +13,7 @@ from workflows.reporting import bench_charts, run_charts
 from workflows.reporting.batch_table import worker_names
 from workflows.reporting.cancellation import FRAMES, PIXELS, cancellation, cancellation_chart
 from workflows.reporting.dataset_charts import eta_chart, hit_map_chart, spectrum_chart
-from workflows.reporting.roofline_chart import roofline_chart
+from workflows.reporting.roofline_chart import HOW_TO_READ, roofline_chart
 from workflows.reporting.run_record import AbsentError, RunRecord
 from workflows.reporting.style import PAGE, PHONE, Paper, look, png
 from workflows.reporting.tables import Rows, ceiling_rows, comparison_rows, rung_rows, stage_rows
@@ -253,7 +253,9 @@ _PARTS = {
     "stages": _About(
         "Stage by stage", "Bars: µs a frame of each stage", run_charts.stage_bars, _stage_part, stage_rows
     ),
-    "roofline": _About("Roofline", "Log-log plot of ceilings and stages", roofline_chart, tabulate=ceiling_rows),
+    "roofline": _About(
+        "Roofline", "Log-log plot of ceilings and stages", roofline_chart, lambda _: [HOW_TO_READ], ceiling_rows
+    ),
     "time": _About("Where the time went", "Bars: shares of the workers' time", run_charts.time_parts, _time_part),
     "timeline": _About("Batches on workers", "Timeline of batches on workers", timeline, _batches_part),
     "spectrum": _About("Spectrum", "Histogram of cluster energies with its fitted peak", spectrum_chart),
