@@ -151,12 +151,7 @@ def prepare(options: RunOptions) -> PreparedRun:
     if options.batch_size < 1:
         raise ValueError(f"a batch of {options.batch_size} frames was asked for: the batch size is at least 1")
     given = location_of(options.archive)
-    place = enclosing_store(given) or given  # An array of a dataset has the looks of frames.
-    if dataset_status(place) in ("running", "complete"):
-        raise ValueError(
-            f"{place} is a cluster dataset already: `photonflow inspect` says what is in it; give `process` "
-            "an archive of frames"
-        )
+    require_no_dataset(given, "process")
     if not options.clusters and not options.products.names:
         raise ValueError("--no-clusters leaves nothing of the clusters: say what to count with --products")
     ProductCounter(options.products, (1, 1), options.parameters.cluster_size)  # refuses windows that have no eta
@@ -216,6 +211,24 @@ def _check_chains(options: RunOptions) -> None:
             )
     if options.tracking == "off" and options.warmup:
         raise ValueError("--warmup moves the pedestal and --tracking off keeps it: give one of them")
+
+
+def require_no_dataset(given: str, command: str) -> None:
+    """Make sure that what is given as an archive is not what was made of one.
+
+    Args:
+        given: Where it is.
+        command: What was to be done with it.
+
+    Raises:
+        ValueError: It is a cluster dataset, or lies in one.
+    """
+    place = enclosing_store(given) or given  # An array of a dataset has the looks of frames.
+    if dataset_status(place) in ("running", "complete"):
+        raise ValueError(
+            f"{place} is a cluster dataset already: `photonflow inspect` says what is in it; give `{command}` "
+            "an archive of frames"
+        )
 
 
 def default_output(archive: str) -> str:

@@ -10,13 +10,13 @@ import click
 
 from cluster_store import DatasetLayout
 from finder import FinderParameters
-from frame_archive import ArchiveAddress
+from frame_archive import ArchiveAddress, location_of
 from object_stores import is_url
 from pipeline.arithmetic_rates import arithmetic_rates
 from pipeline.ceilings import Subject, keep_ceilings
 from pipeline.ceilings.machine import cores
 from pipeline.ceilings.measuring import measure_ceilings
-from pipeline.preparation import default_output
+from pipeline.preparation import default_output, require_no_dataset
 from roofline.machines import GPUS, LINKS
 from workflows.ceilings_table import print_ceilings
 from workflows.command_line import configure_logging, run
@@ -155,8 +155,8 @@ def measure(
     with RunProgress(1, enabled=progress) as shown:
         if busy > 0.5 * cores():
             shown.note(
-                f"photonflow: warning: other programs want about {busy:.0f} of {cores()} cores, so that what is "
-                "measured is too low: measure again when they have ended"
+                f"photonflow: warning: other programs are at work (a load of {busy:.1f} on {cores()} cores), so that "
+                "what is measured is too low: measure again when they have ended"
             )
         ceilings = measure_ceilings(subject, lambda name: shown.step(f"measuring {name}"), window)
     keep_ceilings(ceilings)
@@ -175,6 +175,7 @@ def _subject(
                 f"{place} is on an object store, and what its network gives changes from one minute to the next: "
                 "measure with a local archive"
             )
+    require_no_dataset(location_of(path), "roofline measure")
     archive = ArchiveAddress(path, frames_path).open()
     parameters = FinderParameters(cluster_size=cluster_size)
     layout = DatasetLayout(

@@ -101,7 +101,7 @@ class Write:
     Args:
         folder: An empty folder where the dataset would lie; each process writes a dataset of its own there.
         layout: Of the dataset.
-        clusters: Real ones, which fill the chunks.
+        clusters: At least one; they fill the chunks.
     """
 
     folder: str
@@ -117,7 +117,7 @@ class Write:
         path = f"{self.folder}/{member}-{time.monotonic_ns()}.zarr"
         create_dataset(path, layout, {})
         writer = ClusterWriter(path, layout)
-        pick = np.arange(rows) % max(len(self.clusters.y), 1)
+        pick = np.arange(rows) % len(self.clusters)
         chunk = ClusterRows(
             np.sort(self.clusters.frame_index[pick]),
             self.clusters.y[pick],

@@ -535,7 +535,8 @@ def test_each_run_of_a_history_has_a_line(photonflow, run, tmp_path):
 
 def test_what_a_report_can_not_be_made_of_is_one_sentence(photonflow, tmp_path, run):
     dataset = run("sound")
-    assert "is no cluster dataset" in photonflow("report", "nothing.zarr", "--html", "r.html").sentence
+    assert "nothing.zarr is not there" in photonflow("report", "nothing.zarr", "--html", "r.html").sentence
+    assert "is no cluster dataset" in photonflow("report", str(tmp_path), "--html", "r.html").sentence
     layout = DatasetLayout(
         n_frames=4, first_frame=0, batch_size=4, frame_shape=(8, 9), cluster_size=(3, 3), signal_dtype="int32"
     )

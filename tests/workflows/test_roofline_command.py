@@ -1,6 +1,8 @@
 import json
 
+import numpy as np
 import pytest
+import zarr
 
 
 def test_the_study_of_a_multiply_gives_the_textbook_figures(photonflow):
@@ -74,6 +76,25 @@ def test_a_machine_with_numbers_of_its_own_is_refused(photonflow):
 def test_small_rates_are_not_rounded_away(photonflow):
     shown = photonflow("roofline", "matmul", "--peak", "80", "--bandwidth", "1e11", "--n", "8").stdout
     assert "0.00 " not in shown.split("TFLOP/s", 2)[2].split("batch m")[0]
+
+
+def test_a_dataset_is_no_archive_to_measure(photonflow, python_m, archive):
+    assert python_m("process", archive, "--cpus", 1, "--no-progress").code == 0
+    refused = photonflow("roofline", "measure", str(archive.with_name("a.clusters.zarr")))
+    assert refused.code == 1
+    assert "is a cluster dataset already" in refused.sentence
+    assert "give `roofline measure` an archive" in refused.sentence
+
+
+def test_frames_that_are_not_obvious_are_named_to_be_measured(photonflow, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    group = zarr.create_group(tmp_path / "two.zarr")
+    for name in ("left", "right"):
+        group.create_array(name, data=np.random.default_rng(1).integers(900, 1100, (20, 30, 40)).astype(np.uint16))
+    measure = ("roofline", "measure", str(tmp_path / "two.zarr"), "--window", "0.001", "--no-progress")
+    assert "--frames-path" in photonflow(*measure).sentence
+    ceilings = json.loads(photonflow(*measure, "--frames-path", "left", "--json").stdout)["ceilings"]
+    assert any("decode uint16" in ceiling["name"] for ceiling in ceilings)
 
 
 def test_a_machine_is_known_in_capitals_too(photonflow):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
 from cluster_store import FrameStatus, dataset_status, open_dataset, read_attributes, read_table
 from frame_archive import location_of
+from object_stores import is_url
 from workflows.dataset_pictures import Counted, count
 from workflows.kept_account import kept_account
 from workflows.reporting import batch_table
@@ -138,7 +140,11 @@ def read_run(path: str, bench: str | None) -> RunRecord:
     status = dataset_status(path)
     if status != "complete":
         why = {"running": "is not finished: wait for its run, or go on with it (--resume)"}
-        what = why.get(status, "is no cluster dataset: name what photonflow process wrote")
+        absent = not is_url(path) and not Path(path).exists()
+        other = (
+            "is not there: see that the path is right" if absent else "is no cluster dataset: name what process wrote"
+        )
+        what = why.get(status, other)
         raise ValueError(f"{path} {what}; a report is made of a complete dataset")
     attrs = read_attributes(path)
     return RunRecord(

@@ -45,7 +45,7 @@ def ceiling_rows(run: RunRecord) -> Rows:
     if not run.ceilings:
         raise AbsentError(f"No ceilings were measured on this machine: {run_figures.how_to_know(run.account)}.")
     return Rows(
-        ("ceiling", "one core", "all cores"),
+        ("ceiling", "one core", "all cores together"),
         [(c["name"], _rate(c["one_core"], c["unit"]), _rate(c["all_cores"], c["unit"])) for c in run.ceilings],
     )
 
