@@ -560,10 +560,10 @@ def test_what_cannot_be_written_leaves_nothing_new_and_what_was_there(photonflow
     dataset = run("written")
     (tmp_path / "file").write_text("not a folder")
     assert photonflow("report", dataset, "--html", "file/r.html").sentence.startswith("file")
-    # Without room for a byte, as on a disk that is full.
+    # Room for what is said, and not for a report: as on a disk that is full.
     (tmp_path / "r.html").write_text("an earlier report")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
         full = photonflow("report", dataset, "--html", "r.html", "--pptx", "r.pptx")
     finally:
