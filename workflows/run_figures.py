@@ -112,7 +112,8 @@ def exceeded(account: Values) -> str:
     names = [name for name, stage in account["stages"].items() if stage.get("exceeds_ceiling")]
     if not names:
         return ""
-    what = f"{' and '.join(names)} did more than was measured on this machine, which was busy then, perhaps"
+    why = "which was busy then, perhaps, or had files in its page cache now and not then"
+    what = f"{' and '.join(names)} did more than was measured on this machine, {why}"
     return f"{what}: measure again ({command})" if (command := measured_by(account)) else what
 
 

@@ -504,6 +504,39 @@ def test_batches_that_a_worker_has_at_once_lie_in_lanes():
     assert _lanes(workers, began, ended).tolist() == [0, 1, 0, 2, 0, 0]
 
 
+def test_the_mark_of_a_ceiling_is_where_it_is_though_it_was_exceeded(run):
+    record = read_run(run("exceeding"), None)
+    longest = max(stage["microseconds_a_frame"] for stage in record.account["stages"].values())
+
+    def marks(**shares):
+        stages = {
+            name: stage | {"microseconds_a_frame": longest * 0.2, "share_of_ceiling": shares.get(name, 0.5)}
+            for name, stage in record.account["stages"].items()
+        }
+        for name in shares:
+            stages[name]["exceeds_ceiling"] = True
+        stages["find"] |= {"microseconds_a_frame": longest}
+        part = make_report(
+            replace(record, account=record.account | {"stages": stages, "idle_seconds": 0.0}), only=("stages",)
+        ).parts["stages"]
+        assert_legible(part.picture)
+        (axes,) = part.picture.figure.axes
+        at = [line.get_xdata()[0] / longest for line in axes.lines if line.get_xdata()[0] == line.get_xdata()[1]]
+        return pytest.approx(at), " ".join(part.says), axes.figure.get_supxlabel()
+
+    places, said, label = marks(decode=5.87)
+    assert places == [0.1, 0.2 * 5.87, 0.5, 0.1]
+    assert (
+        "Decode did more than was measured on this machine, which was busy then, perhaps, or had files in its page "
+        in said
+    )
+    assert "A ceiling beyond the picture has none" not in label
+    # Not so far that nothing else is to be seen.
+    places, said, label = marks(decode=500.0)
+    assert places == [0.1, 0.5, 0.1]
+    assert "A ceiling beyond the picture has none" in label.replace("\n", " ")
+
+
 def test_failed_batches_are_told_with_their_cause(run):
     def damage(path: Path) -> None:
         chunk = path / "frames" / "c" / "3" / "0" / "0"

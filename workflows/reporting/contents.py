@@ -132,14 +132,16 @@ def make_report(run: RunRecord, only: Collection[str] | None = None) -> Report:
 def _stage_part(run: RunRecord) -> list[str]:
     account = run.account
     bound = account["bound_frames_a_second"]
+    beyond = [f"{said[0].upper()}{said[1:]}." for said in [run_figures.exceeded(account)] if said]
     if bound is None:
-        return [f"Without all ceilings there is no bound: {run_figures.how_to_know(account)}."]
+        return [f"Without all ceilings there is no bound: {run_figures.how_to_know(account)}.", *beyond]
     workers = account["workers"]
     at_best = f"{workers} workers would do" if workers != 1 else "one worker would do"
     return [
         f"With every stage at its ceiling, and storage, cores and GPUs at work side by side, {at_best} "
         f"{run_figures.rate(bound)} frames/s; {run_figures.rate(account['frames_a_second'])} were reached, "
-        f"{run_figures.percent(account['share_of_bound'])} of that. ◀ marks the stage in which most time went."
+        f"{run_figures.percent(account['share_of_bound'])} of that. ◀ marks the stage in which most time went.",
+        *beyond,
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workflows.reporting.bars import Bar, bar_chart
@@ -11,6 +12,10 @@ from workflows.run_figures import is_of_a_gpu, microseconds, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+# So many times the longest bar is the end of what is drawn.
+_FARTHEST = 3.0
 
 
 def stage_bars(run: RunRecord, paper: Paper) -> Figure:
@@ -25,13 +30,17 @@ def stage_bars(run: RunRecord, paper: Paper) -> Figure:
             label += " ◀" * binds
         else:
             said += "  ◀ binds" * binds
-        line_at = None if share is None else micros * min(share, 1.0)
+        line_at = None if share is None else micros * share
         bars.append(Bar(label, micros, said, STAGES[name], is_marked=binds, line_at=line_at))
     idle = run.account["idle_seconds"] / run.account["frames"] * 1e6
     bars.append(Bar("idle", idle, f"{microseconds(idle)} µs", STAGES["idle"]))
     lines = " The black line: at the measured ceiling." * any(bar.line_at is not None for bar in bars)
     of_gpus = " A dot: of one GPU, within find, which waits for it." * any(map(is_of_a_gpu, run.stages.values()))
-    figure, axes = bar_chart(paper, bars, f"time of one worker a frame [µs].{lines}{of_gpus}")
+    # A mark so far beyond all bars that these would be slivers is told by its figure alone.
+    farthest = _FARTHEST * max(bar.value for bar in bars)
+    near = [replace(bar, line_at=None) if (bar.line_at or 0.0) > farthest else bar for bar in bars]
+    beyond = " A ceiling beyond the picture has none." * (near != bars)
+    figure, axes = bar_chart(paper, near, f"time of one worker a frame [µs].{lines}{beyond}{of_gpus}")
     paper.entitle(axes, "What a frame costs, stage by stage")
     return figure
 
