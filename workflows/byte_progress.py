@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
-
+from roofline.accounting import StageBar
 from workflows.progress import RunProgress, duration
 
 
@@ -24,13 +22,11 @@ class ByteProgress(RunProgress):
         self._total = total
         self._progress.update(self._task, total=max(total, 1))
 
-    def _figures(self, frames: int, clusters: int | None, offset: float) -> str:
+    def _figures(self, frames: int, own: int, clusters: int | None, tallest: StageBar | None, seconds: float) -> str:
         parts = [f"{readable(frames)} of {readable(self._total)}"]
-        seconds = time.monotonic() - self._began
         if frames > 0 and seconds > 0:
             parts.append(f"{readable(frames / seconds)}/s")
             if frames < self._total:
                 parts.append(f"{duration(seconds * (self._total - frames) / frames)} left")
         assert clusters is None
-        assert math.isnan(offset)
         return ", ".join(parts)

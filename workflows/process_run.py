@@ -13,7 +13,7 @@ import click
 
 from finder import FinderParameters
 from finder.products import ProductOptions
-from pipeline import ClusterConfig, PreparedRun, RunOptions, RunResult, execute, open_cluster, prepare
+from pipeline import ClusterConfig, PreparedRun, RunOptions, RunProgress, RunResult, execute, open_cluster, prepare
 from pipeline.checks.sizing import fit_to_memory
 from pipeline.errors import RunStoppedError
 from pipeline.resuming.advice import resuming, what_is_left
@@ -24,6 +24,7 @@ from workflows.command_line import ExitCode, configure_logging
 from workflows.dry_run import dry_run
 from workflows.exported_files import require_no_export
 from workflows.interruptions import Interruption, interruptions
+from workflows.progress import RunProgress as ProgressLine
 from workflows.run_table import as_json, print_result
 from workflows.watching import Watching
 
@@ -148,22 +149,46 @@ def _run(
             if page is not None:
                 progress.note(f"its runs: {page}")
             started.enter_context(watching.reported(client, prepared.options.command, progress))
-            return execute(
+            result = execute(
                 prepared,
                 client,
                 on_step=progress.step,
-                on_progress=lambda done: progress.update(done.frames, done.clusters, done.offset, done.tallest),
+                on_progress=lambda done: _show(done, progress),
                 began=began,
                 patience=patience,
                 should_stop=should_stop,
                 on_notice=watching.notice(progress),
                 on_event=watching.log,
             )
+            _show_end(result, prepared.plan.n_frames, progress)
+            return result
     except RunStoppedError:
         assert interruptions.received is not None
         raise Interruption(interruptions.received, what_is_left(prepared)) from None
     except KeyboardInterrupt as interruption:
         raise Interruption.of(interruption, what_is_left(prepared)) from None
+
+
+def _show(done: RunProgress, progress: ProgressLine) -> None:
+    if done.frames == done.frames_total:
+        progress.all_found()
+        return
+    clusters = done.clusters - done.clusters_before
+    progress.update(done.frames, clusters, done.offset, done.tallest, frames_before=done.frames_before)
+
+
+def _show_end(result: RunResult, frames: int, progress: ProgressLine) -> None:
+    """The last line has the rates of the table that follows it: of the run until all was written."""
+    if result.was_complete:
+        return
+    summary, account = result.summary, result.summary.account
+    progress.update(
+        frames,
+        summary.clusters,
+        tallest=account.tallest,
+        frames_before=frames - account.frames,
+        seconds=account.seconds,
+    )
 
 
 def _arguments() -> list[str]:

@@ -14,6 +14,8 @@ from roofline.accounting import MEASURED_BY
 
 Values = Mapping[str, Any]
 
+# Ceilings of an archive's own files and chunks, which are named with those.
+_WITH_DETAILS = ("read cold", "read warm", "read + decode", "decode", "write")
 STAGE_HEADINGS = ("stage", "worker seconds", "µs a frame", "GB/s a worker", "ceiling", "reached", "limited by")
 
 
@@ -135,6 +137,8 @@ def _gigabytes(bytes_a_second: float | None) -> str:
 
 
 def _limit(stage: Values) -> str:
+    """Which measurement the ceiling is, as the table of ceilings calls it, without its types, codecs and places."""
     if stage["ceiling_bytes_a_second"] is None:
-        return f"{stage['ceiling']}: not measured"
-    return f"{stage['ceiling']}{': exceeded' * stage.get('exceeds_ceiling', False)}"
+        return "not measured"
+    name = str(stage["ceiling"])
+    return next((short for short in _WITH_DETAILS if name.startswith(f"{short} ")), name)

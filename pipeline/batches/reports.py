@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cluster_store import FrameStatus
 from finder.device_use import DeviceUse
@@ -41,7 +41,8 @@ class BatchCount:
             else empty.
         state: Digest of the pedestal after the batch, where it is kept for the next; else empty.
         switched_values: Values of unmasked pixels that were in another gain, and so absent from their frame.
-        idle_seconds: How long the worker had had nothing to do before it, since the batch that it found last, in s.
+        idle_seconds: How long the worker had had nothing to do before it, since the batch that it found last, in s;
+            before its first one since it was ready, until :func:`since` has taken off what is start-up.
         device: What finding took of a GPU.
         health: What else the batch showed of its pedestal and its pixels.
     """
@@ -82,6 +83,16 @@ class BatchCount:
                 f"{self.batch} was found again with another result than before ({self.digest}, not {digest}): the "
                 "archive has changed, or the machine is not sound; begin anew with --overwrite"
             )
+
+
+def since(handed_out: float, count: BatchCount) -> BatchCount:
+    """The count without what its worker waited before a run's first batch was handed out: that is start-up.
+
+    Args:
+        handed_out: When that was, in s since 1970.
+        count: As the worker told it, which does not know.
+    """
+    return replace(count, idle_seconds=min(count.idle_seconds, max(count.began - handed_out, 0.0)))
 
 
 @dataclass(frozen=True)

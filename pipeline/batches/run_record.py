@@ -75,6 +75,10 @@ class RunProgress:
     """The stage in which most time went, against its ceiling."""
     skipped: int = 0
     """Batches that were given up; they are among `batches`."""
+    frames_before: int = 0
+    """How many of the frames an earlier run had gone through."""
+    clusters_before: int = 0
+    """How many of the clusters were in those."""
     movement: float = math.nan
     """Of the pedestal within the batch that was last found, median over pixels, in noise widths."""
 
@@ -87,6 +91,9 @@ class RunRecord:
         write_seconds: (batch) how long its own rows and the chunks that begin with them took to be written;
             NaN where nothing was written by this run.
         write_ended: (batch) when that had been done, in s since 1970; NaN likewise.
+        write_faults: (batch) minor page faults of it.
+        frames_before: Frames of batches that an earlier run had done.
+        clusters_before: Clusters of those.
         totals: What the stages of this run did.
         n_clusters: Clusters in all batches known so far.
     """
@@ -99,8 +106,9 @@ class RunRecord:
         self.write_seconds = np.full(n, np.nan)
         self.write_ended = np.full(n, np.nan)
         self.totals = StageTotals()
-        self.n_clusters = sum(count.n_clusters for count in work.kept.values())
-        self.frames_found = sum(count.batch.n_frames for count in work.kept.values())
+        self.write_faults = np.zeros(n, np.uint64)
+        self.clusters_before = self.n_clusters = sum(count.n_clusters for count in work.kept.values())
+        self.frames_before = self.frames_found = sum(count.batch.n_frames for count in work.kept.values())
         self.batches_found = len(work.kept)
         self.batches_skipped = sum(count.status is not FrameStatus.OK for count in work.kept.values())
 
@@ -118,6 +126,7 @@ class RunRecord:
         k = write.batch
         self.write_seconds[k] = write.seconds + np.nan_to_num(self.write_seconds[k])
         self.write_ended[k] = np.fmax(write.ended, self.write_ended[k])
+        self.write_faults[k] += np.uint64(write.minor_faults)
         self.totals.add_write(write)
 
     def known(self) -> Sequence[BatchCount]:
@@ -135,5 +144,7 @@ class RunRecord:
             uses=self.totals.uses(),
             idle_seconds=self.totals.idle_seconds,
             skipped=self.batches_skipped,
+            frames_before=self.frames_before,
+            clusters_before=self.clusters_before,
             movement=last.movement,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -12,7 +13,7 @@ from finder.products import Products
 from pipeline.batches.chain_states import ChainStart, chain_start
 from pipeline.batches.failures import failure, reported
 from pipeline.batches.plan import Batch, RowSpan, SharedChunk
-from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite
+from pipeline.batches.reports import BatchCount, BatchReport, BatchWrite, since
 from pipeline.batches.run_record import RunProgress, RunRecord, Work
 from pipeline.batches.worker import find_batch, join_edges, report_of, skip_batch, write_batch
 from pipeline.errors import RunError, RunStoppedError
@@ -83,6 +84,7 @@ class Submission:
         self._on_oldest = on_oldest or (lambda batch, counts: None)
         self._on_event = on_event or (lambda event: None)
         self.record = RunRecord(work)
+        self._began_at = time.time()
 
         self._queue = as_completed(loop=client.loop, raise_errors=False)
         # The futures in the queue, each with its step and its batch (of a joined chunk, the first one).
@@ -117,6 +119,7 @@ class Submission:
             RunStoppedError: The run was asked to stop; what was at work has been finished if that took no longer
                 than a few seconds.
         """
+        self._began_at = time.time()
         try:
             self._place_batches()
             self._submit_batches()
@@ -220,7 +223,7 @@ class Submission:
             self._queue.add(future)
 
     def _take_report(self, report: BatchReport) -> None:
-        count, index = report.count, report.count.batch.index
+        count, index = since(self._began_at, report.count), report.count.batch.index
         if index in self._work.expected:
             count.require_digest(self._work.expected[index].digest)
         self._on_count(count)

@@ -81,7 +81,7 @@ def finish_run(
     require_all_read(prepared, found, record.totals)
     digest = _digest(counts)
     nbytes, stored_bytes = bytes_written(out, layout, [count.n_clusters for count in counts])
-    written = Writing(record.write_seconds, record.write_ended, nbytes, stored_bytes)
+    written = Writing(record.write_seconds, record.write_ended, nbytes, stored_bytes, record.write_faults)
     names = [str(worker["name"]) for worker in against.workers.values()]
     write_tables(out, counts, written, layout.frame_shape, run_id=run_id, workers=names)
     if options.products.names:

@@ -30,12 +30,14 @@ class Writing:
         ended: When it was done, in s since 1970; NaN likewise.
         nbytes: Uncompressed bytes.
         stored_bytes: Bytes as stored.
+        minor_faults: Minor page faults of it.
     """
 
     seconds: npt.NDArray[np.float64]
     ended: npt.NDArray[np.float64]
     nbytes: Sequence[int]
     stored_bytes: Sequence[int]
+    minor_faults: npt.NDArray[np.uint64]
 
 
 def write_tables(
@@ -137,14 +139,26 @@ def _batches(counts: Sequence[BatchCount], written: Writing, workers: Sequence[s
             "began": _column([c.began for c in counts], "f8", long_name="work on the batch began", units=EPOCH),
             "found": _column([c.ended for c in counts], "f8", long_name="the batch had been found", units=EPOCH),
             "written": _column(written.ended, "f8", long_name="its last rows had been written", units=EPOCH),
-            "read_seconds": _column([c.read_seconds for c in counts], "f8", long_name="read and decode", units="s"),
+            "read_seconds": _column(
+                [c.read_seconds for c in counts],
+                "f8",
+                long_name="read and decode; less decode_seconds it is what throughput calls read",
+                units="s",
+            ),
             "decode_seconds": _column(
-                [c.decode_seconds for c in counts], "f8", long_name="decode, which is in read_seconds too", units="s"
+                [c.decode_seconds for c in counts],
+                "f8",
+                long_name="decode, which is in read_seconds too; missing where zarr reads and decodes in one go",
+                units="s",
             ),
             "find_seconds": _column([c.find_seconds for c in counts], "f8", long_name="find", units="s"),
             **(_on_gpus(counts) if any(c.device.is_any for c in counts) else {}),
             "idle_seconds": _column(
-                [c.idle_seconds for c in counts], "f8", long_name="its worker had nothing to do before it", units="s"
+                [c.idle_seconds for c in counts],
+                "f8",
+                long_name="its worker had nothing to do before it, since the batch that it found before, or since the "
+                "run's first batch was handed out; throughput has the time after a worker's last batch too",
+                units="s",
             ),
             "write_seconds": _column(written.seconds, "f8", long_name="encode and write", units="s"),
             "read_bytes": _column([c.read_bytes for c in counts], "u8", long_name="decoded frames", units="byte"),
@@ -156,6 +170,11 @@ def _batches(counts: Sequence[BatchCount], written: Writing, workers: Sequence[s
             ),
             "minor_faults": _column(
                 [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found"
+            ),
+            "write_minor_faults": _column(
+                written.minor_faults,
+                "u8",
+                long_name="minor page faults while its rows were written; with minor_faults those of throughput",
             ),
             "files_stamp": _column(
                 [stamp_number(c.stamp) for c in counts],

@@ -72,9 +72,10 @@ def tiles(run: ShownRun, now: float) -> str:
     if retries:
         batches += f" · {retries:,} begun again"
     each = state.clusters / state.frames if state.frames else float("nan")
+    now_or_not = " now" if going else ""
     cells = [
-        ("frames/s", whole(frames_now if going else frames), f"{whole(frames)} over the run"),
-        ("clusters/s", whole(clusters_now if going else clusters), f"{whole(clusters)} over the run"),
+        (f"frames/s{now_or_not}", whole(frames_now if going else frames), f"{whole(frames)} over the run"),
+        (f"clusters/s{now_or_not}", whole(clusters_now if going else clusters), f"{whole(clusters)} over the run"),
         ("batches", f"{state.batches - state.skipped:,} of {what.batches:,}", batches),
         ("clusters", whole(state.clusters), f"{each:,.1f} a frame" if state.frames else ""),
         ("pedestal off", widths(state.offset), f"moved {widths(state.movement)} within"),

@@ -97,7 +97,9 @@ class ShownRun:
             self.ended = now
 
     def seconds(self, now: float) -> float:
-        """How long it has gone on, in s."""
+        """How long it has gone on, in s; at its end what its own account says."""
+        if self.ended is not None and self.state.seconds > 0:
+            return self.state.seconds
         return max((now if self.ended is None else self.ended) - self.description.began, 0.0)
 
     def rates(self, now: float) -> tuple[float, float]:

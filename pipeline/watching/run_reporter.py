@@ -110,6 +110,7 @@ class RunReporter:
             stages=tuple(StageState.of(bar) for bar in bars),
             binds="" if binds is None else binds.name,
             workers=dict(self._workers),
+            seconds=0.0 if account is None else account.seconds,
         )
 
     def end(self, outcome: str, message: str = "") -> None:

@@ -109,6 +109,7 @@ class RunState:
         stages: What each stage did.
         binds: The stage in which most time went; "" before any did something.
         workers: What each worker did, by its name.
+        seconds: How long the run took by its account, in s; 0 before there is one.
         outcome: How the run ended: ``complete``, ``stopped`` or ``failed``; "" while it goes on.
         message: Why, in words.
     """
@@ -124,6 +125,7 @@ class RunState:
     stages: tuple[StageState, ...] = ()
     binds: str = ""
     workers: Mapping[str, WorkerTotals] = field(default_factory=dict)
+    seconds: float = 0.0
     outcome: str = ""
     message: str = ""
 

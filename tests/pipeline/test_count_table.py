@@ -13,7 +13,7 @@ from finder.offset import Offset
 from pipeline.batches.count_table import CountTable
 from pipeline.batches.flat_counts import count_of, values_of
 from pipeline.batches.plan import BatchPlan
-from pipeline.batches.reports import BatchCount
+from pipeline.batches.reports import BatchCount, since
 
 PLAN = BatchPlan(3, 2_000_003, 20)
 
@@ -79,3 +79,11 @@ def test_a_batch_takes_less_than_five_hundred_bytes_and_nothing_grows_with_them(
     grown = tracemalloc.get_traced_memory()[0] - with_two
     tracemalloc.stop()
     assert grown < 10_000
+
+
+def test_what_a_worker_waited_before_a_run_handed_out_its_first_batch_is_start_up_and_not_idle_time():
+    waited = replace(made(1), began=100.0, idle_seconds=3.0)
+    assert since(98.0, waited).idle_seconds == 2.0
+    assert since(90.0, waited).idle_seconds == 3.0
+    # Of a worker whose clock is behind the client's nothing is known.
+    assert since(101.0, waited).idle_seconds == 0

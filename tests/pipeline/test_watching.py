@@ -108,6 +108,8 @@ class TestTheBoard:
             name: (stage["nbytes"], stage["busy_seconds"]) for name, stage in kept["stages"].items()
         }
         assert kept["stages"]["write"]["nbytes"] > 0
+        # And so its rate over the run.
+        assert state.seconds == kept["seconds"]
         assert (state.binds, state.idle_seconds) == (kept["binds"], kept["idle_seconds"])
 
     def test_what_a_run_has_written_when_it_stops_is_told(self, client, make_archive):

@@ -81,10 +81,18 @@ def test_the_sums_of_a_run_are_those_of_the_archive_and_of_the_dataset(client, m
     assert account.busy_seconds == pytest.approx(
         float(batches["read_seconds"].sum() + batches["find_seconds"].sum() + batches["write_seconds"].sum())
     )
+    # The table of the batches says what belongs together.
+    apart = float((batches["read_seconds"] - batches["decode_seconds"]).sum())
+    assert uses["read"].busy_seconds == pytest.approx(apart)
+    for stage in ("decode", "find", "write"):
+        assert uses[stage].busy_seconds == pytest.approx(float(batches[f"{stage}_seconds"].sum()))
+    assert "throughput calls read" in batches["read_seconds"].attrs["long_name"]
+    # What workers did after their last batch, and besides the stages, is in no batch.
     assert (batches["idle_seconds"] >= 0).all()
+    assert float(batches["idle_seconds"].sum()) <= account.idle_seconds + 1e-3
+    assert "after a worker's last batch" in batches["idle_seconds"].attrs["long_name"]
     assert account.faults.seconds_each == pytest.approx(1e-9)
-    # A worker whose memory is warm may have none.
-    assert account.faults.count >= int(batches["minor_faults"].sum())
+    assert account.faults.count == int(batches["minor_faults"].sum() + batches["write_minor_faults"].sum())
     # What the dataset keeps is what the run said.
     kept = json.loads(dataset.attrs["throughput"])
     told = account.as_dict()
