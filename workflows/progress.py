@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from roofline.accounting import StageBar
 from workflows.printable import printable
-from workflows.run_figures import percent
+from workflows.run_figures import percent, rate
 
 _PLAIN_LINES = 10
 _LONGEST_SILENCE = 30.0
@@ -126,7 +126,7 @@ class RunProgress:
         parts = [f"{_frames_of(frames, self._total)} frames"]
         if own <= 0 or seconds <= 0:
             return parts[0]
-        parts.append(f"{own / seconds:,.0f} frames/s")
+        parts.append(f"{rate(own / seconds)} frames/s")
         if frames < self._total:
             parts.append(f"{duration(seconds * (self._total - frames) / own)} left")
         if tallest is not None:
@@ -156,8 +156,8 @@ def _reached(tallest: StageBar) -> str:
     return f"{tallest.name} {reached / 1e9:.2g} GB/s a worker{of_ceiling}"
 
 
-def _cluster_rate(rate: float) -> str:
-    return f"{rate / 1e6:.2f} M clusters/s" if rate >= 1e5 else f"{rate:,.0f} clusters/s"
+def _cluster_rate(clusters: float) -> str:
+    return f"{clusters / 1e6:.2f} M clusters/s" if clusters >= 1e5 else f"{clusters:,.0f} clusters/s"
 
 
 def duration(seconds: float) -> str:
