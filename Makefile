@@ -9,9 +9,9 @@ BIN = .venv/bin
 
 demo: .venv/installed
 	@echo "Simulating 4 000 frames, finding their photons and drawing them takes about a minute."
-	@$(BIN)/python -m workflows.simulate demo/demo.zarr --frames 4000 --overwrite
-	@$(BIN)/python -m workflows.process demo/demo.zarr --overwrite
-	@$(BIN)/python -m workflows.inspect demo/demo.clusters.zarr --png demo | grep '^picture'
+	@$(BIN)/photonflow simulate demo/demo.zarr --frames 4000 --overwrite
+	@$(BIN)/photonflow process demo/demo.zarr --overwrite
+	@$(BIN)/photonflow inspect demo/demo.clusters.zarr --png demo | grep '^picture'
 	@echo "Next: source .venv/bin/activate, then photonflow --help; README.md goes on from here."
 
 test: .venv/installed lint

@@ -113,4 +113,5 @@ def _is_consistent(account: Mapping[str, Any]) -> bool:
     """Whether frames took time, on workers and in stages, and the ceilings, if there are any, are ceilings."""
     took = account["workers"] > 0 and account["seconds"] > 0
     took = took and all(stage["microseconds_a_frame"] is not None for stage in account["stages"].values())
-    return (took or not account["frames"]) and _or_none(_is_ceilings)(account.get("ceilings"))
+    took = (took or not account["frames"]) and _or_none(_is_time)(account.get("handed_out"))
+    return took and _or_none(_is_ceilings)(account.get("ceilings"))

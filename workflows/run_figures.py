@@ -74,11 +74,16 @@ def own_frames(account: Values, n_frames: int) -> str:
     return f"{account['frames']:,} of {n_frames:,}: the others are of an earlier run, or were skipped"
 
 
+def startup_seconds(account: Values) -> float:
+    """How long the run took before its first batch was handed out, in s."""
+    seconds: float = account["worker_seconds"]["start-up"] / max(account["workers"], 1)
+    return seconds
+
+
 def pace(account: Values) -> str:
     """How long the run took, on how many workers."""
     workers = account["workers"]
-    start_up = account["worker_seconds"]["start-up"] / max(workers, 1)
-    return f"on {workers} worker{'s' * (workers != 1)}, after {start_up:.2f} to start up"
+    return f"on {workers} worker{'s' * (workers != 1)}, after {startup_seconds(account):.2f} to start up"
 
 
 def bound(account: Values) -> str:

@@ -96,7 +96,7 @@ def finish_run(
         # What the dataset keeps is what the summary says: one account, made when all but this was done.
         nonlocal account
         account = account_of(found, record.totals, against.ceilings, against.workers, against.times)
-        return {"throughput": throughput_attribute(account, against.ceilings)}
+        return {"throughput": throughput_attribute(account, against.ceilings, against.times)}
 
     finish_dataset(out, layout, record.n_clusters, result, run_id=run_id, at_last=at_last)
     missing = tuple(count for count in counts if count.status is not FrameStatus.OK)

@@ -120,10 +120,15 @@ def account_of(
     )
 
 
-def throughput_attribute(account: Account, ceilings: RunCeilings) -> str:
-    """What a dataset keeps of the account, and of the ceilings it was made with, as JSON."""
+def throughput_attribute(account: Account, ceilings: RunCeilings, times: RunTimes) -> str:
+    """What a dataset keeps of the account, of the ceilings it was made with, and since when it counts, as JSON.
+
+    ``handed_out`` is when the first batch was, in s since 1970.
+    """
     measured = None if ceilings.measured is None else ceilings.measured.as_json()
-    return json.dumps({"advice": advice(account), **account.as_dict(), "ceilings": measured}, allow_nan=False)
+    handed_out = times.done_at - (times.done - times.submitted)
+    kept = {"advice": advice(account), **account.as_dict(), "handed_out": handed_out, "ceilings": measured}
+    return json.dumps(kept, allow_nan=False)
 
 
 def summarised(

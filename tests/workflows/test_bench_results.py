@@ -50,3 +50,21 @@ def test_results_that_no_benchmark_writes_are_one_sentence(tmp_path, results, wh
 def test_counts_of_nothing_do_not_differ():
     assert Comparison("another finder", 0, 0).parts_per_million == 0
     assert Comparison("another finder", 999_999, 1_000_000).parts_per_million == -1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"shapes": [[400, 300], [399, 397]]}, "2 frames of 400×300 pixels on P, 2 cores, 2026-01-31"),
+        ({"shapes": []}, "2 frames of a size that its results do not tell on P, 2 cores, 2026-01-31"),
+        (None, "2 frames of a size that its results do not tell on P, 2 cores, 2026-01-31"),
+    ],
+)
+def test_a_ladder_says_on_what_frames_and_machine_it_was_measured(tmp_path, sizes, said):
+    file = tmp_path / "bench.json"
+    machine = {"processor": "P", "cores": "2"}
+    ladder = [{name: value for name, value in FIRST.items() if name != "spectrum"}]
+    file.write_text(
+        json.dumps({"ladder": ladder, "sizes": sizes, "machine": machine, "measured": "2026-01-31T00:00:00"})
+    )
+    assert read_bench(str(file)).conditions == said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import shutil
 import subprocess
@@ -44,6 +45,7 @@ BENCH = {
     "rows": [
         {"name": "one core", "rival": "another finder", "is_race": True, "clusters": 2000, "rival_clusters": 2001}
     ],
+    "sizes": {"shapes": [[48, 56], [47, 55]]},
     "spectrum_edges": [0, 100, 200],
     "ladder": [
         {"idea": "plain reference", "us_per_frame": 900.0, "quartiles": [880, 930], "frames": 2, "clusters": 200,
@@ -123,6 +125,10 @@ def test_the_page_tells_every_figure_and_needs_nothing_from_elsewhere(whole):
     ]
     # A rung that was timed on fewer frames found fewer clusters, and differs in none.
     assert [row[3] for row in report.parts["counts"].table.rows] == ["+0.0", "+0.0", "+500.0"]
+    assert all(report.parts[name].says for name in ("spectrum", "hit_map", "eta"))
+    assert "of 48×56 pixels on a processor of the test" in html
+    facts = dict(report.facts)
+    assert facts["seconds to start up"] == f"{report.run.account['worker_seconds']['start-up']:.2f}"
     assert html.count("<img alt=") == len(report.pictures)
     for reference in ("http://", "https://", "<script", "url(", "file:"):
         assert reference not in html.split("<footer>")[0]
@@ -349,16 +355,32 @@ def test_the_slides_are_complete_and_an_office_program_renders_each(whole, tmp_p
     slides = pptx.Presentation(folder / "deck.pptx").slides
     texts = [" ".join(s.text_frame.text for s in slide.shapes if s.has_text_frame).strip() for slide in slides]
     titles = (
-        "Photon clusters of whole.clusters.zarr", "Problem and baseline", "The ladder", "Methodology",
-        "Rung 1: plain reference", "Rung 2: SIMD", "Results", "Stage by stage", "Roofline", "Where the time went",
-        "Batches on workers", "Validation: variants against the reference", "Validation: spectra of the variants",
+        "Photon clusters of whole.clusters.zarr", "Problem and baseline", "The ladder", "The ladder: figures",
+        "Methodology", "Rung 1: plain reference", "Rung 2: SIMD", "Results", "Stage by stage",
+        "Stage by stage: figures", "Roofline", "Roofline: figures", "Where the time went", "Batches on workers",
+        "Validation: variants against the reference", "Validation: variants against the reference: figures",
+        "Validation: spectra of the variants",
         "Validation: why float32 is enough", "Validation: spectrum", "Validation: hit map", "Validation: eta",
         "How to use it", "Choosing the knobs, and what each costs", "Not in these slides", "Next steps",
     )  # fmt: skip
     assert len(texts) == len(titles)
     for text, title in zip(texts, titles, strict=True):
         assert text.startswith(title)
-    assert texts[17].count("\n") == 7  # eight lines
+    assert texts[titles.index("How to use it")].count("\n") == 7  # eight lines
+    # The title says when and on what; the baseline, on what it was measured, which is not what the run was of.
+    assert re.search(r"Run of \d{4}-\d\d-\d\d on \w", texts[0])
+    assert "2 to 20 frames of 48×56 pixels on a processor of the test, 2 cores, 2026-01-01" in texts[1]
+    assert "not with this run's" in texts[1]
+    figures = {
+        title: shape.table for slide, title in zip(slides, titles, strict=True) for shape in slide.shapes
+        if shape.has_table
+    }  # fmt: skip
+    assert [cell.text for cell in figures["Stage by stage: figures"].rows[0].cells][-2:] == ["reached", "limited by"]
+    sizes = {
+        paragraph.font.size.pt for table in figures.values() for cell in table.iter_cells()
+        for paragraph in cell.text_frame.paragraphs
+    }  # fmt: skip
+    assert min(sizes) >= 11
     for slide in slides:
         for shape in slide.shapes:
             assert shape.left >= 0
@@ -442,7 +464,11 @@ def test_a_worker_that_was_idle_all_the_time_has_a_row_and_the_legend_says_what_
     for figure in (picture.figure, picture.for_phone):
         assert "worker 17" in [label.text for label in labels(figure)]
         said = [text.get_text() for text in figure.legends[0].get_texts()]
-        assert said == ["idle or writing", "read", "decode", "find", "rows written"]
+        assert said == ["idle or writing", "finishing", "read", "decode", "find", "write", "rows written"]
+    # It ends where the table's seconds do.
+    seconds = record.account["seconds"]
+    assert f"after {seconds:.2f} s" in part_says(report, "timeline")
+    assert picture.figure.axes[0].get_xlim()[1] == pytest.approx(1.02 * seconds)
 
 
 def test_batches_of_an_earlier_run_and_a_damaged_table_are_told_of_and_not_drawn(run):

@@ -47,7 +47,8 @@ def test_a_run_its_dataset_and_its_report_tell_the_same_figures(python_m, photon
     others = "20 of 30: the others are of an earlier run, or were skipped"
     assert inspect["frames of it"][0] == facts["frames of its last run"] == others
     assert process["frames/s"][0] == inspect["frames a second"][0] == facts["frames/s"]
-    assert process["seconds"][0] == inspect["seconds"][0].split()[0] == facts["seconds"]
+    assert process["seconds"][0] == inspect["seconds"][0].split()[0] == facts["seconds, start-up left out"]
+    assert process["seconds"][1].endswith(f"after {facts['seconds to start up']} to start up")
     assert process["seconds"][1] == inspect["seconds"][0].partition(" ")[2]
     assert "on 2 workers" in process["seconds"][1]
     assert inspect["workers"][0] == facts["workers"] == "2"

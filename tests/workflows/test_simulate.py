@@ -1,9 +1,11 @@
 """The simulate command, run as a user runs it."""
 
+import re
 import resource
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,6 +50,13 @@ def test_simulate_says_what_it_wrote_and_the_next_command(written):
     assert lines[-2].startswith("wrote run 1.zarr: 30 frames and 5 darks of 12×17 pixels, ")
     assert lines[-2].endswith(" kB on disk")
     assert lines[-1] == "find its photons with: python -m workflows.process 'run 1.zarr'"
+
+
+def test_the_demo_runs_the_program_so_that_what_it_advises_can_be_typed():
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    demo = makefile.partition("\ndemo:")[2].partition("\n\n")[0]
+    commands = re.findall(r"\$\(BIN\)/(\S+) (?:-m )?(\S+)", demo)
+    assert commands == [("photonflow", "simulate"), ("photonflow", "process"), ("photonflow", "inspect")]
 
 
 def test_simulate_makes_a_pedestal_that_moves_and_keeps_the_truth_of_it(tmp_path):

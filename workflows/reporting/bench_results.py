@@ -75,6 +75,7 @@ class BenchResults:
         spectrum_edges: Of the bins of spectra, ADU; nothing without them.
         machine: What it was measured on, in words.
         day: When, as 2026-01-31.
+        shape: Rows and columns of the ladder's frames; None where they are not told.
     """
 
     rungs: tuple[Rung, ...] = ()
@@ -82,6 +83,16 @@ class BenchResults:
     spectrum_edges: tuple[float, ...] = ()
     machine: str = ""
     day: str = ""
+    shape: tuple[int, int] | None = None
+
+    @property
+    def conditions(self) -> str:
+        """On what the ladder was measured: what its times can be compared with."""
+        size = "of a size that its results do not tell" if self.shape is None else "of {}×{} pixels".format(*self.shape)
+        counts = sorted({rung.frames for rung in self.rungs})
+        frames = f"{counts[0]:,} to {counts[-1]:,} frames" if len(counts) > 1 else f"{sum(counts):,} frames"
+        where = f" on {self.machine}" * bool(self.machine) + f", {self.day}" * bool(self.day)
+        return f"{frames} {size}{where}"
 
 
 def read_bench(path: str) -> BenchResults:
@@ -107,7 +118,18 @@ def read_bench(path: str) -> BenchResults:
     except (KeyError, TypeError, ValueError) as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} can't be read as results of a benchmark ({why}): {_GIVE}") from error
-    return BenchResults(rungs, races, edges, _machine(values.get("machine")), str(values.get("measured") or "")[:10])
+    return BenchResults(
+        rungs, races, edges, _machine(values.get("machine")), str(values.get("measured") or "")[:10], _shape(values)
+    )
+
+
+def _shape(values: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Of the frames that the ladder is timed on: the first of those that the benchmark names."""
+    try:
+        y, x = values["sizes"]["shapes"][0]
+        return _count(y), _count(x)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
 
 
 def _listed(values: Mapping[str, Any], name: str) -> list[Any]:

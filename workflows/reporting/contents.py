@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pipeline.output.run_history import runs_of
 from workflows import run_figures
 from workflows.facts import human_bytes
 from workflows.reporting import bench_charts, run_charts
@@ -17,7 +18,7 @@ from workflows.reporting.roofline_chart import HOW_TO_READ, roofline_chart
 from workflows.reporting.run_record import AbsentError, RunRecord
 from workflows.reporting.style import PAGE, PHONE, Paper, look, png
 from workflows.reporting.tables import Rows, ceiling_rows, comparison_rows, rung_rows, stage_rows
-from workflows.reporting.timeline_chart import timeline
+from workflows.reporting.timeline_chart import span, timeline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,6 +94,15 @@ class Report:
     def advice(self) -> str:
         """What binds the run, in a line."""
         return str(self.run.account.get("advice", "")) or "What bound the run was not kept in the dataset."
+
+    @property
+    def origin(self) -> str:
+        """When the run that made the dataset complete began, and on what."""
+        last = (runs_of(self.run.attrs) or [{}])[-1]
+        day = str(last.get("began") or "")[:10]
+        attrs = self.run.attrs
+        machine = ", ".join(str(attrs[name]) for name in ("device", "host") if attrs.get(name))
+        return f"Run of {day or 'an unknown day'} on {machine or 'an unknown machine'}."
 
     @property
     def left_out(self) -> list[tuple[str, str]]:
@@ -172,7 +182,13 @@ def _batches_part(run: RunRecord) -> list[str]:
     n = int(batches.sizes["batch"])
     names = worker_names(batches)
     idle = [names[k] for k in range(len(names)) if not (batches["worker"] == k).any()]
-    says = [f"{n:,} batch{'es' * (n != 1)}, each as the sum of its stages; the last row: when rows had been written."]
+    says = [f"{n:,} batch{'es' * (n != 1)}, each as the sum of its stages; the last row: writing, by whichever worker."]
+    if span(run.account, batches)[1]:
+        finishing = run.account["worker_seconds"]["finishing"] / max(run.account["workers"], 1)
+        says.append(
+            f"It ends with the run, after {run.account['seconds']:.2f} s, the last {finishing:.2f} of them finishing: "
+            "tables and metadata. Start-up is before it."
+        )
     if run.batches is not None and (earlier := int(run.batches.sizes["batch"]) - n):
         says.append(f"Of an earlier run {earlier:,} more: not shown.")
     if idle:
@@ -190,9 +206,23 @@ def _nothing(run: RunRecord) -> list[str]:
 
 def _ladder_part(run: RunRecord) -> list[str]:
     bench = run.bench
-    if bench is None or not bench.machine:
+    if bench is None or not bench.rungs:
         return []
-    return [f"Measured {f'on {bench.day} ' if bench.day else ''}on {bench.machine}."]
+    return [f"The benchmark's own, of {bench.conditions}: not to be compared with the run's times."]
+
+
+def _spectrum_part(run: RunRecord) -> list[str]:
+    return [
+        "How many clusters have which energy, the sum of their window: one photon is the peak, two at once the next."
+    ]
+
+
+def _hit_map_part(run: RunRecord) -> list[str]:
+    return ["How many clusters have their centre in each pixel: photons where the beam was, or a pixel that fires."]
+
+
+def _eta_part(run: RunRecord) -> list[str]:
+    return ["How the charge of a photon is split between a pixel and its neighbours, which tells where in it it fell."]
 
 
 def _cancellation_part(run: RunRecord) -> list[str]:
@@ -260,9 +290,11 @@ _PARTS = {
     ),
     "time": _About("Where the time went", "Bars: shares of the workers' time", run_charts.time_parts, _time_part),
     "timeline": _About("Batches on workers", "Timeline of batches on workers", timeline, _batches_part),
-    "spectrum": _About("Spectrum", "Histogram of cluster energies with its fitted peak", spectrum_chart),
-    "hit_map": _About("Hit map", "Map of clusters in each pixel", hit_map_chart),
-    "eta": _About("Eta", "Map of how charge is split between neighbouring pixels", eta_chart),
+    "spectrum": _About(
+        "Spectrum", "Histogram of cluster energies with its fitted peak", spectrum_chart, _spectrum_part
+    ),
+    "hit_map": _About("Hit map", "Map of clusters in each pixel", hit_map_chart, _hit_map_part),
+    "eta": _About("Eta", "Map of how charge is split between neighbouring pixels", eta_chart, _eta_part),
     "ladder": _About("The ladder", "Bars: µs a frame of each rung", bench_charts.ladder_chart, _ladder_part, rung_rows),
     "counts": _About(
         "Variants against the reference", "Bars: parts per million", bench_charts.counts_chart, tabulate=comparison_rows
@@ -297,7 +329,8 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     if account:
         if account["frames"] != run.n_frames:
             yield "frames of its last run", run_figures.own_frames(account, run.n_frames)
-        yield "seconds", f"{account['seconds']:.2f}"
+        yield "seconds, start-up left out", f"{account['seconds']:.2f}"
+        yield "seconds to start up", f"{run_figures.startup_seconds(account):.2f}"
         yield "frames/s", run_figures.rate(account["frames_a_second"])
         yield "share of the bound", run_figures.percent(account["share_of_bound"], "not measured")
         yield "workers", str(account["workers"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Inches, of a slide of 16:9.
 WIDTH, HEIGHT, MARGIN = 13.333, 7.5, 0.6
 TOP = 1.45  # Of what is below the title.
-MOST_TABLE_ROWS = 16
+MOST_TABLE_ROWS = 18
 
 HOW_TO = (
     "pip install 'photonflow[report]'",
@@ -107,7 +107,7 @@ class _Deck:
         slide = self._deck.slides.add_slide(self._deck.slide_layouts[6])
         _bar(slide, 0, 2.6, WIDTH, 0.08)
         _write(slide, [self._report.title], (MARGIN, 1.2, WIDTH - 2 * MARGIN, 1.3), size=36, bold=True, bottom=True)
-        about = [self._report.advice, str(self._report.run.attrs.get("device", ""))]
+        about = [self._report.advice, self._report.origin]
         _write(slide, about, (MARGIN, 2.9, WIDTH - 2 * MARGIN, 2.5), size=20)
 
     def text_slide(self, title: str, lines: Sequence[str], size: float = 20) -> None:
@@ -123,10 +123,15 @@ class _Deck:
     def facts_slide(self, title: str, facts: Sequence[tuple[str, str]], advice: str) -> None:
         slide = self._slide(title)
         _write(slide, [advice], (MARGIN, TOP, WIDTH - 2 * MARGIN, 1.0), size=18, bold=True)
-        _table(slide, Rows(("of the run", ""), list(facts)), (MARGIN, TOP + 1.2, WIDTH - 2 * MARGIN))
+        size = 13 if len(facts) <= 12 else 11
+        _table(slide, Rows(("of the run", ""), list(facts)), (MARGIN, TOP + 1.2, WIDTH - 2 * MARGIN), size=size)
 
     def table_slide(self, title: str, rows: Rows) -> None:
-        _table(self._slide(title), rows, (MARGIN, TOP, WIDTH - 2 * MARGIN))
+        size = 13 if len(rows.rows) <= 14 else 11
+        for first in range(0, max(len(rows.rows), 1), MOST_TABLE_ROWS):
+            part = Rows(rows.headings, rows.rows[first : first + MOST_TABLE_ROWS])
+            heading = f"{title}, continued" if first else title
+            _table(self._slide(heading), part, (MARGIN, TOP, WIDTH - 2 * MARGIN), size=size)
 
     def part_slides(self, *names: str, of: str = "") -> None:
         """A slide for each of these parts that shows something, under a common heading."""
@@ -134,10 +139,13 @@ class _Deck:
             part = self._report.parts.get(name)
             if part is not None and part.picture is not None:
                 heading = f"{of}: {part.title[0].lower()}{part.title[1:]}" if of else part.title
-                self._picture_slide(heading, part.picture.png, part.says, part.table)
+                self._picture_slide(heading, part.picture.png, part.says)
+                if part.table is not None:
+                    # Beside a picture its figures would be too small to be read.
+                    self.table_slide(f"{heading}: figures", part.table)
 
-    def _picture_slide(self, title: str, content: bytes, says: Sequence[str], rows: Rows | None = None) -> None:
-        """The picture at the left, what is said and the figures at its right."""
+    def _picture_slide(self, title: str, content: bytes, says: Sequence[str]) -> None:
+        """The picture at the left, what is said at its right."""
         slide = self._slide(title)
         room = HEIGHT - TOP - 0.7
         left, width = MARGIN, 7.6
@@ -147,13 +155,6 @@ class _Deck:
             picture.height, picture.width = _inches(room), _inches(room * ratio)
         left = left + width + 0.3
         _write(slide, says, (left, TOP, WIDTH - left - MARGIN, 2.2), size=14, gap=6)
-        if rows is not None:
-            columns = rows.short or range(min(4, len(rows.headings)))
-            short = Rows(
-                tuple(rows.headings[k] for k in columns), [tuple(row[k] for k in columns) for row in rows.rows]
-            )
-            lines = sum(-(-len(said) // 38) for said in says)
-            _table(slide, short, (left, TOP + 0.3 + 0.27 * lines, WIDTH - left - MARGIN), size=8)
 
     def rung_slides(self) -> None:
         try:
@@ -193,7 +194,11 @@ def _problem(report: Report) -> list[str]:
     ]
     try:
         first = rungs(run)[0]
-        lines.append(f"Baseline: {first.idea}, {microseconds(first.microseconds)} µs a frame.")
+        conditions = run.bench.conditions if run.bench is not None else ""
+        lines.append(
+            f"Baseline of the benchmark: {first.idea}, {microseconds(first.microseconds)} µs a frame. It has frames of "
+            f"its own, {conditions}: its times compare with each other, and not with this run's."
+        )
     except AbsentError as absent:
         lines.append(f"No baseline to compare with. {absent}")
     return lines

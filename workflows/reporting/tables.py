@@ -18,12 +18,10 @@ class Rows:
     Args:
         headings: Of its columns.
         rows: Texts; numbers are told by their look.
-        short: The columns that are shown where there is no room for all; none: the first ones.
     """
 
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
-    short: tuple[int, ...] = ()
 
 
 def stage_rows(run: RunRecord) -> Rows:
@@ -33,7 +31,7 @@ def stage_rows(run: RunRecord) -> Rows:
         AbsentError: They were not kept.
     """
     run.require_stages()
-    return Rows(run_figures.STAGE_HEADINGS, run_figures.stage_rows(run.account), short=(0, 2, 3, 4))
+    return Rows(run_figures.STAGE_HEADINGS, run_figures.stage_rows(run.account))
 
 
 def ceiling_rows(run: RunRecord) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from cluster_store import FrameStatus
 from workflows.pictures import spelled
 from workflows.reporting.batch_table import worker_names
 from workflows.reporting.run_record import RunRecord
-from workflows.reporting.style import ACCENT, INK, STAGES, Paper
+from workflows.reporting.style import ACCENT, INK, PARTS, STAGES, Paper
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,11 +38,12 @@ def timeline(run: RunRecord, paper: Paper) -> Figure:
     shown = names[:MOST_ROWS]
     table = batches.isel(batch=np.flatnonzero(batches["worker"].to_numpy() < len(shown)))
     began, written = (_seconds(table[name].to_numpy()) for name in ("began", "written"))
-    zero = np.nanmin(_seconds(batches["began"].to_numpy()))
+    zero, end = span(run.account, batches)
     stages = _stage_seconds(table)
     began -= zero
     ended = began + sum(map(np.nan_to_num, stages.values()))
     last = float(np.nanmax([*ended, *(written - zero)[np.isfinite(written)]]))
+    whole = max(last, end)
     figure, axes = paper.figure(1.3 + (0.48 if paper.is_narrow else 0.4) * (len(shown) + 1))
     # Beneath a row's name, where that is written above it.
     top, depth = (-0.12, 0.5) if paper.is_narrow else (-0.35, 0.7)
@@ -49,6 +51,11 @@ def timeline(run: RunRecord, paper: Paper) -> Figure:
     # Which worker wrote what is not kept.
     between = "idle or writing" if done.any() else "idle"
     axes.barh(np.arange(len(shown)) + top, last, depth, color=STAGES["idle"], alpha=0.5, align="edge", label=between)
+    if end > last:
+        axes.barh(
+            np.arange(len(shown) + 1) + top, end - last, depth, last, color=PARTS["stragglers"], alpha=0.7,
+            align="edge", label="finishing",
+        )  # fmt: skip
     workers = table["worker"].to_numpy()
     lane = _lanes(workers, began, ended)
     height = depth / (lane.max(initial=0) + 1)
@@ -56,9 +63,11 @@ def timeline(run: RunRecord, paper: Paper) -> Figure:
     _draw_batches(axes, table, stages, _Places(began, rows, height))
     moments = (written - zero)[done]
     row = np.full(len(moments), len(shown) + top + depth / 2)
+    took = np.nan_to_num(table["write_seconds"].to_numpy()[done]) if "write_seconds" in table else np.zeros(len(row))
+    axes.barh(row, took, depth * 0.6, np.maximum(moments - took, 0), color=STAGES["write"], alpha=0.6, label="write")
     axes.plot(moments, row, "|", color=STAGES["write"], markersize=13, markeredgewidth=2, label="rows written")
     axes.set_ylim(len(shown) + 0.55, -0.6)
-    axes.set_xlim(0, 1.02 * max(last, 1e-9))
+    axes.set_xlim(0, 1.02 * max(whole, 1e-9))
     labels = [*(f"worker {spelled(_cut(name))}" for name in shown), "written"]
     if paper.is_narrow:
         axes.set_yticks([])
@@ -67,7 +76,8 @@ def timeline(run: RunRecord, paper: Paper) -> Figure:
             axes.text(0, place + top - 0.04, label, transform=axes.get_yaxis_transform(), fontsize=9, va="bottom")
     else:
         axes.set_yticks(range(len(labels)), labels)
-    axes.set_xlabel(paper.wrapped("time since the first batch began [s]"))
+    since = "was handed out" if end else "began"
+    axes.set_xlabel(paper.wrapped(f"time since the first batch {since} [s]"))
     # Bars in the order of the stages, then marks.
     handles, named = axes.get_legend_handles_labels()
     order = sorted(range(len(named)), key=lambda k: named[k] in ("failed", "rows written"))
@@ -75,7 +85,7 @@ def timeline(run: RunRecord, paper: Paper) -> Figure:
         [handles[k] for k in order],
         [named[k] for k in order],
         loc="outside lower center",
-        ncols=2 if paper.is_narrow else 6,
+        ncols=2 if paper.is_narrow else 4,
     )
     left_out = f" (the first {MOST_ROWS} of {len(names)} workers)" if len(names) > MOST_ROWS else ""
     of_last = (
@@ -83,6 +93,15 @@ def timeline(run: RunRecord, paper: Paper) -> Figure:
     )
     paper.entitle(axes, f"Batches on the workers{of_last}{left_out}")
     return figure
+
+
+def span(account: Mapping[str, Any], batches: xr.Dataset) -> tuple[float, float]:
+    """From when time is counted, in s since 1970, and how long the run took from then on, in s; 0 where not known."""
+    first, handed_out = float(np.nanmin(_seconds(batches["began"].to_numpy()))), account.get("handed_out")
+    # Of workers whose clocks differ from the client's, and of datasets made before it was kept, it can't be told.
+    if handed_out is None or not -CLOCKS <= first - handed_out <= account["seconds"]:
+        return first, 0.0
+    return min(first, handed_out), float(account["seconds"])
 
 
 def _cut(name: str) -> str:
