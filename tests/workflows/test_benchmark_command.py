@@ -69,3 +69,13 @@ def test_a_part_that_there_is_not_is_refused():
     )
     assert done.returncode == 2
     assert "--parts gpu is none of peer, plain, rates, shapes, ladder, run, start" in done.stderr
+
+
+@pytest.mark.slow
+def test_whole_runs_of_it_say_nothing_of_their_own_pedestals(tmp_path):
+    options = ["--tiny", "--parts", "run", "--no-peer", "--out", str(tmp_path / "result.json")]
+    command = [sys.executable, "-m", "workflows.benchmark", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if not line.startswith("compiling ")] == ["whole runs ..."]
+    assert json.loads((tmp_path / "result.json").read_text())["tiny"] is True

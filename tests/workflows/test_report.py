@@ -123,8 +123,8 @@ def test_the_page_tells_every_figure_and_needs_nothing_from_elsewhere(whole):
         ("The stages of a GPU (H2D, kernel, D2H)", "This run used no GPU."),
         ("Ceilings of device memory", "Not measured: no GPU."),
     ]
-    # A rung that was timed on fewer frames found fewer clusters, and differs in none.
-    assert [row[3] for row in report.parts["counts"].table.rows] == ["+0.0", "+0.0", "+500.0"]
+    # A rung that was timed on fewer frames found fewer clusters, and nothing is compared with itself.
+    assert [row[3] for row in report.parts["counts"].table.rows] == ["+500.0"]
     assert all(report.parts[name].says for name in ("spectrum", "hit_map", "eta"))
     assert "of 48×56 pixels on a processor of the test" in html
     facts = dict(report.facts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workflows.pictures import spelled
-from workflows.reporting.style import ACCENT, INK, Paper
+from workflows.reporting.style import ACCENT, FAINT, INK, PAPER, Paper
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ class Bar:
 
 
 def bar_chart(
-    paper: Paper, bars: Sequence[Bar], label: str, *, lowest: float = 0.0, log: bool = False
+    paper: Paper, bars: Sequence[Bar], label: str, *, lowest: float = 0.0, highest: float = 0.0, log: bool = False
 ) -> tuple[Figure, Axes]:
     """Draw bars from top to bottom.
 
@@ -55,35 +55,42 @@ def bar_chart(
         bars: They; one at least.
         label: Of the axis.
         lowest: Where the axis begins.
-        log: Whether it is logarithmic.
+        highest: How far it reaches at least.
+        log: Whether it is logarithmic: then there are points, for lengths from an arbitrary beginning mean nothing.
     """
     row = _row(paper, bars)
     figure, axes = paper.figure(1.15 + row.pitch * len(bars))
     places = np.arange(len(bars)) + row.middle
-    axes.barh(places, [bar.value for bar in bars], row.height, color=[bar.colour for bar in bars])
+    if log:
+        axes.set_xscale("log")
+        axes.hlines(places, 0, 1, transform=axes.get_yaxis_transform(), color=FAINT, linewidth=0.4, zorder=0)
+        axes.scatter([bar.value for bar in bars], places, 60, color=[bar.colour for bar in bars], zorder=3)
+    else:
+        axes.barh(places, [bar.value for bar in bars], row.height, color=[bar.colour for bar in bars])
     for place, bar in zip(places, bars, strict=True):
         if bar.spread is not None:
             axes.plot(bar.spread, [place, place], color=INK, linewidth=1.2)
         if bar.line_at is not None:
             reach = 0.58 * row.height
             axes.plot([bar.line_at] * 2, [place - reach, place + reach], color=INK, linewidth=1.6)
-    if log:
-        axes.set_xscale("log")
     axes.set_ylim(len(bars) - 0.5, -0.5)
     # In the middle of the picture: names may take half of it.
     figure.supxlabel(paper.wrapped(label), fontsize="medium")
     least = max(lowest, 0.0)
     ends = [max(bar.value, bar.line_at or least, *(bar.spread or (least,))) for bar in bars]
-    axes.set_xlim(lowest, max([*ends, least + 1e-9]) * (1.3 if log else 1.02))
+    axes.set_xlim(lowest, max(max([*ends, least + 1e-9]) * (1.5 if log else 1.02), highest))
     if paper.is_narrow:
         _label_above(axes, bars, row)
     else:
         axes.set_yticks(places, [_beside(bar.name) for bar in bars])
-        texts = [
-            axes.text(end, place, f"  {bar.said}", va="center", in_layout=False, **_font(bar))
-            for end, place, bar in zip(ends, places, bars, strict=True)
-        ]
-        _make_room(figure, axes, texts, ends, log=log)
+        if log:
+            _label_beside(axes, places.tolist(), bars)
+        else:
+            texts = [
+                axes.text(end, place, f"  {bar.said}", va="center", in_layout=False, **_font(bar))
+                for end, place, bar in zip(ends, places, bars, strict=True)
+            ]
+            _make_room(figure, axes, texts, ends)
     return figure, axes
 
 
@@ -137,15 +144,26 @@ def _font(bar: Bar) -> dict[str, Any]:
     }
 
 
-def _make_room(figure: Figure, axes: Axes, texts: Sequence[Text], ends: Sequence[float], *, log: bool) -> None:
+def _label_beside(axes: Axes, places: Sequence[float], bars: Sequence[Bar]) -> None:
+    """What is said of a point on a logarithmic axis: at that of its sides where there is more room."""
+    middle = np.sqrt(np.prod(axes.get_xlim()))
+    for place, bar in zip(places, bars, strict=True):
+        low, high = bar.spread or (bar.value, bar.value)
+        is_left = bar.value > middle
+        axes.annotate(
+            bar.said, (min(low, bar.value) if is_left else max(high, bar.value), place),
+            xytext=(-8 if is_left else 8, 0), textcoords="offset points", ha="right" if is_left else "left",
+            va="center", in_layout=False, bbox={"facecolor": PAPER, "pad": 1, "linewidth": 0}, **_font(bar),
+        )  # fmt: skip
+
+
+def _make_room(figure: Figure, axes: Axes, texts: Sequence[Text], ends: Sequence[float]) -> None:
     """Move the end of the axis so far that every text that begins at the end of its bar is within the axes."""
     figure.draw_without_rendering()  # Only now is it known how wide a text is.
     width = axes.get_window_extent().width
-    start, stop = axes.get_xlim()
-    (first, last), at = (np.log10([start, stop]), np.log10(ends)) if log else (np.array([start, stop]), np.array(ends))
+    first, last = axes.get_xlim()
     needed = [
         (where - first) / max(1 - 1.04 * text.get_window_extent().width / width, 0.2)
-        for where, text in zip(at, texts, strict=True)
+        for where, text in zip(ends, texts, strict=True)
     ]
-    stop = first + max([last - first, *needed])
-    axes.set_xlim(start, 10**stop if log else stop)
+    axes.set_xlim(first, first + max([last - first, *needed]))

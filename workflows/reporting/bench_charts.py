@@ -11,13 +11,22 @@ from workflows.pictures import spelled
 from workflows.reporting.bars import Bar, bar_chart
 from workflows.reporting.bench_results import BenchResults, Comparison, Rung
 from workflows.reporting.run_record import AbsentError, RunRecord
-from workflows.reporting.style import STAGES, Paper
+from workflows.reporting.style import ACCENT, INK, STAGES, Paper
 from workflows.run_figures import microseconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NO_BENCH = "No benchmark's results were given: photonflow benchmark --out results.json, then --bench results.json."
+
+
+# Of spectra that lie within each other: neighbours differ in lightness.
+_SPECTRA = (STAGES["idle"], STAGES["read"], "#f0c48a", STAGES["kernel"], STAGES["D2H"], STAGES["write"], INK, ACCENT)
+
+
+def tiny(run: RunRecord) -> str:
+    """A sentence, with a space before it, about a benchmark whose times mean nothing; nothing about others."""
+    return " Of a tiny benchmark (--tiny): its times mean nothing." * (run.bench is not None and run.bench.is_tiny)
 
 
 def rungs(run: RunRecord) -> tuple[Rung, ...]:
@@ -38,9 +47,13 @@ def comparisons(run: RunRecord) -> list[Comparison]:
         AbsentError: There are none.
     """
     bench = run.bench or BenchResults()
-    # Slow rungs are timed on fewer frames, so each is compared with one of as many.
-    sound = {step.frames: step.clusters for step in bench.rungs if step.identical}
-    found = [Comparison(step.idea, step.clusters, sound[step.frames]) for step in bench.rungs if step.frames in sound]
+    # Slow rungs are timed on fewer frames, so each is compared with one of as many: with the first, not with itself.
+    sound = {step.frames: step for step in reversed(bench.rungs) if step.identical}
+    found = [
+        Comparison(step.idea, step.clusters, sound[step.frames].clusters)
+        for step in bench.rungs
+        if step.frames in sound and step is not sound[step.frames]
+    ]
     found += bench.races
     if not found:
         raise AbsentError("The benchmark's results hold nothing to compare." if run.bench else NO_BENCH)
@@ -61,8 +74,8 @@ def ladder_chart(run: RunRecord, paper: Paper, marked: int | None = None) -> Fig
         )
         for place, step in enumerate(steps)
     ]
-    lowest = min(step.microseconds for step in steps) / 2
-    label = "µs a frame (logarithmic), and how many times faster than the first"
+    lowest = min(min(step.microseconds, step.lowest) for step in steps) / 1.5
+    label = f"µs a frame (logarithmic), and how many times faster than the first.{tiny(run)}"
     figure, axes = bar_chart(paper, bars, label, lowest=lowest, log=True)
     paper.entitle(axes, "The ladder")
     return figure
@@ -81,9 +94,11 @@ def counts_chart(run: RunRecord, paper: Paper) -> Figure:
         for found in comparisons(run)
     ]
     values = [bar.value for bar in bars]
-    lowest = min(0.0, *values) * 1.1 - 0.02 * max(1.0, *map(abs, values))
+    widest = max(map(abs, values))
+    # Where all are alike a line at zero is all that there is to see.
+    low, high = (min(0.0, *values) * 1.1 - 0.02 * widest, 0.0) if widest else (-1.0, 1.0)
     label = "clusters beyond the reference's [parts per million]; of a rival, beyond ours"
-    figure, axes = bar_chart(paper, bars, label, lowest=lowest)
+    figure, axes = bar_chart(paper, bars, label, lowest=low, highest=high)
     paper.entitle(axes, "Clusters of each variant against the reference")
     return figure
 
@@ -96,9 +111,16 @@ def spectra_chart(run: RunRecord, paper: Paper) -> Figure:
         raise AbsentError("The benchmark's results hold no spectra of its variants.")
     figure, axes = paper.figure(3.9 + 0.2 * len(found) * paper.is_narrow)
     for place, step in enumerate(found):
-        style = {"linewidth": 3.0, "color": STAGES["idle"]} if place == 0 else {"linewidth": 0.9}
+        # From the widest to the narrowest, so that each is seen where all coincide.
+        width = 0.9 + 0.9 * (len(found) - 1 - place)
         name = spelled(textwrap.shorten(step.idea, 40, placeholder="…"))
-        axes.stairs(np.array(step.spectrum) / max(step.frames, 1), edges, label=name, **style)
+        axes.stairs(
+            np.array(step.spectrum) / max(step.frames, 1),
+            edges,
+            label=name,
+            linewidth=width,
+            color=_SPECTRA[place % len(_SPECTRA)],
+        )
     axes.set_xlabel("cluster energy [ADU]")
     axes.set_ylabel("clusters a bin and frame")
     if paper.is_narrow:

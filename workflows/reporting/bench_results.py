@@ -44,6 +44,16 @@ class Rung:
     identical: bool
     spectrum: tuple[int, ...] = ()
 
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is the plain one, whose clusters all others have to find."""
+        return "reference" in self.idea.lower()
+
+    @property
+    def decodes(self) -> bool:
+        """Whether it takes its frames from an archive, and not from memory."""
+        return "archive" in self.idea.lower() or "decode" in self.idea.lower()
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -76,6 +86,7 @@ class BenchResults:
         machine: What it was measured on, in words.
         day: When, as 2026-01-31.
         shape: Rows and columns of the ladder's frames; None where they are not told.
+        is_tiny: Whether it was made to show that all works: its times mean nothing.
     """
 
     rungs: tuple[Rung, ...] = ()
@@ -84,6 +95,7 @@ class BenchResults:
     machine: str = ""
     day: str = ""
     shape: tuple[int, int] | None = None
+    is_tiny: bool = False
 
     @property
     def conditions(self) -> str:
@@ -118,9 +130,8 @@ def read_bench(path: str) -> BenchResults:
     except (KeyError, TypeError, ValueError) as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} can't be read as results of a benchmark ({why}): {_GIVE}") from error
-    return BenchResults(
-        rungs, races, edges, _machine(values.get("machine")), str(values.get("measured") or "")[:10], _shape(values)
-    )
+    day, is_tiny = str(values.get("measured") or "")[:10], values.get("tiny") is True
+    return BenchResults(rungs, races, edges, _machine(values.get("machine")), day, _shape(values), is_tiny)
 
 
 def _shape(values: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -208,7 +208,9 @@ def _ladder_part(run: RunRecord) -> list[str]:
     bench = run.bench
     if bench is None or not bench.rungs:
         return []
-    return [f"The benchmark's own, of {bench.conditions}: not to be compared with the run's times."]
+    return [
+        f"The benchmark's own, of {bench.conditions}: not to be compared with the run's times.{bench_charts.tiny(run)}"
+    ]
 
 
 def _spectrum_part(run: RunRecord) -> list[str]:
@@ -223,6 +225,23 @@ def _hit_map_part(run: RunRecord) -> list[str]:
 
 def _eta_part(run: RunRecord) -> list[str]:
     return ["How the charge of a photon is split between a pixel and its neighbours, which tells where in it it fell."]
+
+
+def _counts_part(run: RunRecord) -> list[str]:
+    says = "The two counts of a row are of the same frames, found with the same settings. "
+    says += "Between rows these differ: noise running or trained, and batches, each of which starts from the trained "
+    says += f"pedestal: one on one core, two on two cores and in the ladder.{_of_tiny(run)}"
+    return [says]
+
+
+def _spectra_part(run: RunRecord) -> list[str]:
+    return [
+        f"Spectra that coincide lie within each other, the first the widest and the last the narrowest.{_of_tiny(run)}"
+    ]
+
+
+def _of_tiny(run: RunRecord) -> str:
+    return " Of a tiny benchmark (--tiny): a few small frames." * (run.bench is not None and run.bench.is_tiny)
 
 
 def _cancellation_part(run: RunRecord) -> list[str]:
@@ -295,11 +314,17 @@ _PARTS = {
     ),
     "hit_map": _About("Hit map", "Map of clusters in each pixel", hit_map_chart, _hit_map_part),
     "eta": _About("Eta", "Map of how charge is split between neighbouring pixels", eta_chart, _eta_part),
-    "ladder": _About("The ladder", "Bars: µs a frame of each rung", bench_charts.ladder_chart, _ladder_part, rung_rows),
-    "counts": _About(
-        "Variants against the reference", "Bars: parts per million", bench_charts.counts_chart, tabulate=comparison_rows
+    "ladder": _About(
+        "The ladder", "Points: µs a frame of each rung", bench_charts.ladder_chart, _ladder_part, rung_rows
     ),
-    "spectra": _About("Spectra of the variants", "Overlaid histograms", bench_charts.spectra_chart),
+    "counts": _About(
+        "Variants against the reference",
+        "Bars: parts per million",
+        bench_charts.counts_chart,
+        _counts_part,
+        comparison_rows,
+    ),
+    "spectra": _About("Spectra of the variants", "Overlaid histograms", bench_charts.spectra_chart, _spectra_part),
     "cancellation": _About(
         "Why float32 is enough", "Error of the variance over the mean", _cancellation_chart, _cancellation_part
     ),

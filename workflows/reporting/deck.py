@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from workflows import run_figures
 from workflows.printable import printable
-from workflows.reporting.bench_charts import ladder_chart, rungs
+from workflows.reporting.bench_charts import ladder_chart, rungs, tiny
+from workflows.reporting.bench_results import Rung
 from workflows.reporting.contents import Report
 from workflows.reporting.run_record import AbsentError
 from workflows.reporting.style import ACCENT, FAINT, INK, PAGE, look, png
@@ -165,12 +166,12 @@ class _Deck:
             lines = [
                 f"{microseconds(step.microseconds)} µs a frame, quartiles {microseconds(step.lowest)} to "
                 f"{microseconds(step.highest)}.",
-                f"{step.clusters:,} clusters, {'the same as' if step.identical else 'NOT those of'} the reference.",
+                _found(step),
             ]
             if place:
-                before = steps[place - 1].microseconds / step.microseconds
-                first = steps[0].microseconds / step.microseconds
-                lines.insert(1, f"{before:,.2f} times as fast as the rung before, {first:,.1f} times as the first.")
+                lines.insert(1, _faster(step, steps[place - 1], steps[0]))
+            if about := tiny(self._report.run):
+                lines.append(about.strip())
             with look():
                 figure = ladder_chart(self._report.run, PAGE, place)
             self._picture_slide(f"Rung {place + 1}: {step.idea}", png(figure), lines)
@@ -185,6 +186,22 @@ class _Deck:
         return slide
 
 
+def _found(step: Rung) -> str:
+    found = f"{step.clusters:,} clusters in {step.frames:,} frame{'s' * (step.frames != 1)}"
+    if step.is_reference and step.identical:
+        return f"{found}: what every other rung has to find in them."
+    return f"{found}, {'the same as' if step.identical else 'NOT those of'} the reference."
+
+
+def _faster(step: Rung, before: Rung, first: Rung) -> str:
+    of_first = f"{first.microseconds / step.microseconds:,.1f} times as fast as the first rung"
+    if before is first:
+        return f"{of_first}."
+    if step.decodes and not before.decodes:
+        return f"{of_first}. It decodes its frames besides, which the rung before had in memory."
+    return f"{before.microseconds / step.microseconds:,.2f} times as fast as the rung before, {of_first}."
+
+
 def _problem(report: Report) -> list[str]:
     run = report.run
     y, x = run.attrs["frame_shape"]
@@ -197,7 +214,7 @@ def _problem(report: Report) -> list[str]:
         conditions = run.bench.conditions if run.bench is not None else ""
         lines.append(
             f"Baseline of the benchmark: {first.idea}, {microseconds(first.microseconds)} µs a frame. It has frames of "
-            f"its own, {conditions}: its times compare with each other, and not with this run's."
+            f"its own, {conditions}: its times compare with each other, and not with this run's.{tiny(run)}"
         )
     except AbsentError as absent:
         lines.append(f"No baseline to compare with. {absent}")

@@ -65,12 +65,13 @@ def rung_rows(run: RunRecord) -> Rows:
             step.idea,
             run_figures.microseconds(step.microseconds),
             f"×{steps[0].microseconds / step.microseconds:,.1f}",
+            f"{step.frames:,}",
             f"{step.clusters:,}",
-            "yes" if step.identical else "NO",
+            "reference" if step.is_reference and step.identical else "yes" if step.identical else "NO",
         )
         for step in steps
     ]
-    return Rows(("idea", "µs a frame", "ratio", "clusters", "identical"), rows)
+    return Rows(("idea", "µs a frame", "ratio", "frames", "clusters", "identical"), rows)
 
 
 def comparison_rows(run: RunRecord) -> Rows:
