@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.batches.flat_counts import COLUMNS, count_of, values_of
 from pipeline.batches.plan import BatchPlan
@@ -75,6 +77,16 @@ class CountTable(Sequence[BatchCount | None]):
     def __iter__(self) -> Iterator[BatchCount | None]:
         return (self[k] for k in range(len(self)))
 
+    def column(self, name: str, indices: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+        """See :func:`column`."""
+        if name.startswith("batch."):
+            field = name.removeprefix("batch.")
+            return np.fromiter((getattr(self._plan[int(k)], field) for k in indices), np.int64, len(indices))
+        values: npt.NDArray[Any] = self._rows[name][indices]
+        if values.dtype == np.dtype("u4"):
+            values = np.asarray(self._texts or [""], object)[values]
+        return values.astype(str) if values.dtype.kind == "S" else values
+
     def _count(self, index: int) -> BatchCount:
         values = list(self._rows[index].item())
         for k in _TEXTS:
@@ -98,9 +110,17 @@ class KnownCounts(Sequence[BatchCount]):
         indices: (batch) which of its batches.
     """
 
-    def __init__(self, table: CountTable, indices: np.ndarray[Any, np.dtype[np.intp]]) -> None:
+    def __init__(self, table: CountTable, indices: npt.NDArray[np.intp]) -> None:
         self._table = table
         self._indices = indices
+
+    def at(self, positions: Sequence[int] | npt.NDArray[np.intp]) -> KnownCounts:
+        """Some of them, by their positions among these."""
+        return KnownCounts(self._table, self._indices[np.asarray(positions, np.intp)])
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """See :func:`column`."""
+        return self._table.column(name, self._indices)
 
     def __len__(self) -> int:
         return len(self._indices)
@@ -118,3 +138,10 @@ class KnownCounts(Sequence[BatchCount]):
 
     def __iter__(self) -> Iterator[BatchCount]:
         return (self[k] for k in range(len(self)))
+
+
+def column(counts: Sequence[BatchCount], name: str) -> npt.NDArray[Any]:
+    """(batch) one value of each, by its name, as in ``offset.median``; a table's without making counts of its rows."""
+    if isinstance(counts, KnownCounts):
+        return counts.column(name)
+    return np.asarray([attrgetter(name)(count) for count in counts])

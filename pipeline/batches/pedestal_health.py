@@ -71,7 +71,7 @@ class PedestalHealth:
         return cls(Offset(nothing, nothing), CommonMovement(nothing, nothing, nothing), nothing, 0, 0, 0, 0, "")
 
 
-def marked_pixels(healths: Iterable[PedestalHealth], shape: tuple[int, int]) -> npt.NDArray[np.uint32]:
+def marked_pixels(marks: Iterable[str], shape: tuple[int, int]) -> npt.NDArray[np.uint32]:
     """The pixels that misbehaved in any of the batches, as a NeXus `pixel_mask` (y, x).
 
     Pixels that are hot in more than nine tenths of a batch's frames have bit 3 (over-responding), other hot ones bit 4
@@ -79,7 +79,7 @@ def marked_pixels(healths: Iterable[PedestalHealth], shape: tuple[int, int]) -> 
     """
     mask = np.zeros(shape, np.uint32)
     n_pixels = shape[0] * shape[1]
-    for marked in {health.marked for health in healths if health.marked}:
+    for marked in set(marks) - {""}:
         bits = np.unpackbits(np.frombuffer(zlib.decompress(base64.b64decode(marked)), np.uint8), count=3 * n_pixels)
         hot, blind, always = bits.reshape(3, *shape).astype(bool)
         mask[hot & ~always] |= np.uint32(PixelBits.NOISY)

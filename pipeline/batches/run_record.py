@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from cluster_store import FrameStatus
-from pipeline.batches.count_table import CountTable
+from pipeline.batches.count_table import CountTable, KnownCounts
 from pipeline.batches.plan import BatchPlan
 from pipeline.batches.reports import BatchCount, BatchWrite
 from pipeline.batches.stage_totals import StageTotals
@@ -129,7 +129,7 @@ class RunRecord:
         self.write_faults[k] += np.uint64(write.minor_faults)
         self.totals.add_write(write)
 
-    def known(self) -> Sequence[BatchCount]:
+    def known(self) -> KnownCounts:
         """What is known of each batch: of all of them, once a run is done."""
         return self.counts.known()
 

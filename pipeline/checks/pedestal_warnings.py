@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from finder.common_movement import FRAMES_LOOKED_AT, CommonMovement
 from finder.offset import Offset, offset_by_chance
+from pipeline.batches.count_table import column
 from pipeline.batches.reports import BatchCount
 from pipeline.preparation import PreparedRun
 
@@ -66,8 +67,8 @@ def _mask(prepared: PreparedRun) -> str:
 
 def _share_of_hot_pixels(counts: Sequence[BatchCount]) -> float:
     """The share of all clusters whose centre is a hot pixel."""
-    total = sum(count.n_clusters for count in counts)
-    return sum(count.health.clusters_of_hot for count in counts) / max(total, 1)
+    of_hot, total = column(counts, "health.clusters_of_hot").sum(), column(counts, "n_clusters").sum()
+    return float(of_hot / max(total, 1))
 
 
 def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixels: int, again: str) -> bool:
@@ -81,10 +82,9 @@ def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixel
             or count.offset.pixels_off > tolerable.pixels_off + chance.pixels_off
         )
 
-    stale = [count for count in counts if is_stale(count)]
-    if not stale:
+    n_stale, worst = _worst((abs(count.offset.median), count) for count in counts if is_stale(count))
+    if worst is None:
         return False
-    worst = max(stale, key=lambda count: abs(count.offset.median))
     # Frames that jump together are off by something else each time: moving X0 does not follow them.
     kind = None if prepared.options.parameters.common_mode is not None else _common_mode(worst, prepared)
     if kind is not None:
@@ -97,7 +97,7 @@ def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixel
             "or give newer darks with --pedestal, or --pedestal first:N"
         )
     warnings.warn(
-        f"the pedestal ({prepared.pedestal}) does not fit {len(stale)} of {len(counts)} batches; in the worst, "
+        f"the pedestal ({prepared.pedestal}) does not fit {n_stale} of {len(counts)} batches; in the worst, "
         f"{worst.batch}, the median pixel is {worst.offset.median:+.2f} noise widths off and "
         f"{worst.offset.pixels_off:.1%} of all are off by more than one: clusters are lost or made up there; {remedy}",
         StalePedestalWarning,
@@ -107,15 +107,14 @@ def _warn_of_offset(counts: Sequence[BatchCount], prepared: PreparedRun, n_pixel
 
 
 def _warn_of_starved_pixels(counts: Sequence[BatchCount], prepared: PreparedRun) -> None:
-    starved = [
-        count
+    n_starved, worst = _worst(
+        (count.health.seldom_updated, count)
         for count in counts
         if count.batch.n_frames >= FRAMES_TO_JUDGE_BY and count.health.seldom_updated > SHARE_STARVED
-    ]
-    if starved:
-        worst = max(starved, key=lambda count: count.health.seldom_updated)
+    )
+    if worst is not None:
         warnings.warn(
-            f"in {len(starved)} of {len(counts)} batches, most of all {worst.batch}, {worst.health.seldom_updated:.0%} "
+            f"in {n_starved} of {len(counts)} batches, most of all {worst.batch}, {worst.health.seldom_updated:.0%} "
             "of the pixels were updated in fewer than half of the frames: either the pedestal was lost within the "
             f"batch, which smaller ones cure (--batch-size 500 --recentre {RECENTRE}), or photons cover most of the "
             "frame, which a smaller window cures (--cluster-size 3x3)",
@@ -127,12 +126,14 @@ def _warn_of_starved_pixels(counts: Sequence[BatchCount], prepared: PreparedRun)
 def _warn_of_common_mode(counts: Sequence[BatchCount], prepared: PreparedRun, again: str) -> None:
     if prepared.options.parameters.common_mode is not None:
         return
-    found = [(kind, count) for count in counts if (kind := _common_mode(count, prepared)) is not None]
-    if 2 * len(found) > len(counts):
-        (option, what, widths), count = max(found, key=lambda pair: pair[0][2])
+    n_found, worst = _worst((kind[2], count) for count in counts if (kind := _common_mode(count, prepared)) is not None)
+    if worst is not None and 2 * n_found > len(counts):
+        kind = _common_mode(worst, prepared)
+        assert kind is not None
+        option, what, widths = kind
         smaller = "; if it is its readout chips that move each by itself, with their tile" if what == "frame" else ""
         warnings.warn(
-            f"the pixels of a {what} move together from frame to frame, by {widths:.2f} noise widths in {count.batch}: "
+            f"the pixels of a {what} move together from frame to frame, by {widths:.2f} noise widths in {worst.batch}: "
             f"clusters are lost or made up; run again with --common-mode {option} {again}{smaller}",
             CommonModeWarning,
             stacklevel=4,
@@ -162,7 +163,7 @@ def _common_mode(count: BatchCount, prepared: PreparedRun) -> tuple[str, str, fl
 def _warn_of_hot_pixels(counts: Sequence[BatchCount], prepared: PreparedRun) -> None:
     share = _share_of_hot_pixels(counts)
     if share > SHARE_OF_FALSE_CLUSTERS:
-        most = max(count.health.hot for count in counts)
+        most = column(counts, "health.hot").max()
         warnings.warn(
             f"{most} pixel{'s fire' if most != 1 else ' fires'} in more than 1 % of the frames and unlike "
             f"{'their' if most != 1 else 'its'} neighbours, and made {share:.1%} of the clusters: leave "
@@ -170,6 +171,16 @@ def _warn_of_hot_pixels(counts: Sequence[BatchCount], prepared: PreparedRun) -> 
             BadPixelsWarning,
             stacklevel=4,
         )
+
+
+def _worst(found: Iterable[tuple[float, BatchCount]]) -> tuple[int, BatchCount | None]:
+    """How many there are, and that with the largest value; no other is kept, for there may be a million."""
+    n, largest, worst = 0, math.nan, None
+    for value, count in found:
+        n += 1
+        if worst is None or value > largest:
+            largest, worst = value, count
+    return n, worst
 
 
 def _tolerable(prepared: PreparedRun) -> float:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import xxhash
 
 from cluster_store import FrameStatus, finish_dataset, read_attributes, write_table
+from pipeline.batches.count_table import column
 from pipeline.batches.reports import BatchCount
 from pipeline.batches.run_record import RunRecord
 from pipeline.ceilings.of_stages import RunCeilings
@@ -77,10 +79,10 @@ def finish_run(
     options, layout, out = prepared.options, prepared.layout, prepared.out
     gain_bits = options.parameters.gain_bits
     counts = record.known()
-    found = [counts[k] for k in beginning.left.to_find]
+    found = counts.at(beginning.left.to_find)
     require_all_read(prepared, found, record.totals)
     digest = _digest(counts)
-    nbytes, stored_bytes = bytes_written(out, layout, [count.n_clusters for count in counts])
+    nbytes, stored_bytes = bytes_written(out, layout, column(counts, "n_clusters").tolist())
     written = Writing(record.write_seconds, record.write_ended, nbytes, stored_bytes, record.write_faults)
     names = [str(worker["name"]) for worker in against.workers.values()]
     write_tables(out, counts, written, layout.frame_shape, run_id=run_id, workers=names)
@@ -90,7 +92,7 @@ def finish_run(
     done = {"batches": len(found), "frames": account.frames, "clusters": account.clusters}
     result: dict[str, Any] = {"digest": digest} | ended(read_attributes(out), run_id, "complete", done=done)
     if gain_bits:
-        result["switched_values"] = sum(count.switched_values for count in counts)
+        result["switched_values"] = int(column(counts, "switched_values").sum())
 
     def at_last() -> dict[str, Any]:
         # What the dataset keeps is what the summary says: one account, made when all but this was done.
@@ -99,7 +101,7 @@ def finish_run(
         return {"throughput": throughput_attribute(account, against.ceilings, against.times)}
 
     finish_dataset(out, layout, record.n_clusters, result, run_id=run_id, at_last=at_last)
-    missing = tuple(count for count in counts if count.status is not FrameStatus.OK)
+    missing = tuple(counts.at(np.flatnonzero(column(counts, "status") != FrameStatus.OK)))
     if not missing:
         remove_journal(out)
     summary = summarised(counts, found, beginning.left, account, against.times, gain_bits)
@@ -117,6 +119,6 @@ def already_complete(prepared: PreparedRun, workers: int, startup_seconds: float
 
 def _digest(counts: Sequence[BatchCount]) -> str:
     whole = xxhash.xxh3_128()
-    for count in counts:
-        whole.update(count.digest.encode())
+    for digest in column(counts, "digest"):
+        whole.update(digest.encode())
     return f"xxh3-128:{whole.hexdigest()}"

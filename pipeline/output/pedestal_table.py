@@ -2,62 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from cluster_store import Column, Table
 from finder.pixel_bits import mask_attributes
+from pipeline.batches.count_table import column
 from pipeline.batches.pedestal_health import MARKS, marked_pixels
 from pipeline.batches.reports import BatchCount
 
 WIDTHS = "noise widths"
-# Name, type, units, long_name, and where a batch has it.
-COLUMNS: tuple[tuple[str, str, str, str, Callable[[BatchCount], float]], ...] = (
+# Name, type, units, long_name, and where a batch's count has it.
+COLUMNS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "movement", "f8", WIDTHS, "movement of the pedestal within the batch, median over pixels",
-        lambda count: count.movement,
+        "movement",
     ),
     (
         "offset", "f8", WIDTHS, "offset of the frames from the pedestal before the batch, median over pixels",
-        lambda count: count.offset.median,
+        "offset.median",
     ),
     (
         "pixels_off", "f8", "", "share of pixels more than one noise width off before the batch",
-        lambda count: count.offset.pixels_off,
+        "offset.pixels_off",
     ),
     (
         "offset_from_darks", "f8", WIDTHS, "offset of the frames from the trained pedestal, median over pixels",
-        lambda count: count.health.from_darks.median,
+        "health.from_darks.median",
     ),
     (
         "seldom_updated", "f8", "", "share of pixels updated in fewer than half of the frames",
-        lambda count: count.health.seldom_updated,
+        "health.seldom_updated",
     ),
     (
         "often_firing", "u4", "",
         "pixels with a window above the threshold in more than 1 % of the frames; in a bright beam all",
-        lambda count: count.health.often_firing,
+        "health.often_firing",
     ),
     (
         "often_blind", "u4", "", "pixels blind in more than 1 % of the frames",
-        lambda count: count.health.often_blind,
+        "health.often_blind",
     ),
     (
         "hot", "u4", "", "pixels that are a cluster's centre in more than 1 % of the frames, unlike their neighbours",
-        lambda count: count.health.hot,
+        "health.hot",
     ),
     (
         "frames_move", "f8", WIDTHS, "what all pixels of a frame have in common, one standard deviation",
-        lambda count: count.health.common.frame,
+        "health.common.frame",
     ),
     (
         "rows_move", "f8", WIDTHS, "what the pixels of a row have in common beyond that, one standard deviation",
-        lambda count: count.health.common.row,
+        "health.common.row",
     ),
     (
         "columns_move", "f8", WIDTHS, "what the pixels of a column have in common beyond that, one standard deviation",
-        lambda count: count.health.common.column,
+        "health.common.column",
     ),
 )  # fmt: skip
 
@@ -72,11 +71,11 @@ def pedestal_table(counts: Sequence[BatchCount], shape: tuple[int, int]) -> Tabl
     columns = {
         name: Column(
             ("batch",),
-            np.asarray([value(count) for count in counts], dtype),
+            column(counts, value).astype(dtype),
             {"long_name": meaning} | ({"units": units} if units else {}),
         )
         for name, dtype, units, meaning, value in COLUMNS
     }
-    mask = marked_pixels((count.health for count in counts), shape)
+    mask = marked_pixels(column(counts, "health.marked"), shape)
     attrs = {"long_name": "pixels that misbehaved in any batch, bits as in NeXus", **mask_attributes(MARKS)}
     return Table({**columns, "pixel_mask": Column(("y", "x"), mask, attrs)})

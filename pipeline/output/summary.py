@@ -9,8 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from cluster_store import FrameStatus
 from gpu.chunk_plan import ChunkPlan, kind_for
+from pipeline.batches.count_table import column
 from pipeline.batches.reports import BatchCount
 from pipeline.batches.run_record import RunProgress
 from pipeline.batches.stage_totals import StageTotals
@@ -107,13 +111,13 @@ def account_of(
         uses,
         ceilings.of(uses),
         workers=ceilings.workers,
-        frames=sum(count.batch.n_frames for count in found if count.status is FrameStatus.OK),
+        frames=int(column(found, "batch.n_frames")[column(found, "status") == FrameStatus.OK].sum()),
         seconds=now - times.submitted,
         idle_at_end=idle_at_end,
         startup_seconds=times.submitted - times.began,
         finishing_seconds=now - times.done,
         faults=PageFaults(totals.minor_faults, ceilings.seconds_a_fault),
-        clusters=sum(count.n_clusters for count in found),
+        clusters=int(column(found, "n_clusters").sum()),
         gpus=ceilings.gpus,
         batches=len(found),
         measured_by=ceilings.subject.measured_by(),
@@ -141,24 +145,24 @@ def summarised(
 ) -> ThroughputSummary:
     """What this run did: of batches that an earlier one had done, only how the pedestal fared counts."""
     return ThroughputSummary(
-        frames=sum(count.batch.n_frames for count in found),
+        frames=int(column(found, "batch.n_frames").sum()),
         clusters=account.clusters,
         batches=len(found),
         workers=account.workers,
         seconds=account.seconds,
         startup_seconds=times.submitted - times.began,
         account=account,
-        movement=_largest([count.movement for count in counts]),
-        offset=_largest([count.offset.median for count in counts]),
-        pixels_off=_largest([count.offset.pixels_off for count in counts]),
-        from_darks=_largest([count.health.from_darks.median for count in counts]),
-        seldom_updated=_largest([count.health.seldom_updated for count in counts]),
-        often_firing=max((count.health.often_firing for count in counts), default=0),
-        often_blind=max((count.health.often_blind for count in counts), default=0),
-        hot=max((count.health.hot for count in counts), default=0),
+        movement=_largest(column(counts, "movement")),
+        offset=_largest(column(counts, "offset.median")),
+        pixels_off=_largest(column(counts, "offset.pixels_off")),
+        from_darks=_largest(column(counts, "health.from_darks.median")),
+        seldom_updated=_largest(column(counts, "health.seldom_updated")),
+        often_firing=int(column(counts, "health.often_firing").max(initial=0)),
+        often_blind=int(column(counts, "health.often_blind").max(initial=0)),
+        hot=int(column(counts, "health.hot").max(initial=0)),
         gain_bits=gain_bits,
-        switched_values=sum(count.switched_values for count in counts),
-        frames_lost=sum(count.batch.n_frames for count in counts if count.status is not FrameStatus.OK),
+        switched_values=int(column(counts, "switched_values").sum()),
+        frames_lost=int(column(counts, "batch.n_frames")[column(counts, "status") != FrameStatus.OK].sum()),
         frames_kept=sum(count.batch.n_frames for count in left.kept.values()),
     )
 
@@ -192,6 +196,7 @@ def _threads(workers: Workers) -> int:
     return sum(int(worker["nthreads"]) for worker in workers.values())
 
 
-def _largest(values: Sequence[float]) -> float:
+def _largest(values: npt.NDArray[np.float64]) -> float:
     """The value of the largest size, with its sign."""
-    return max((value for value in values if math.isfinite(value)), key=abs, default=math.nan)
+    finite = values[np.isfinite(values)]
+    return float(finite[np.abs(finite).argmax()]) if finite.size else math.nan

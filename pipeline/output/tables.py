@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from cluster_store import Column, DatasetLayout, FrameStatus, Table, stored_chunks, write_table
 from cluster_store.schema import cluster_variables
+from pipeline.batches.count_table import column
 from pipeline.batches.plan import rows_written
 from pipeline.batches.reports import BatchCount
 from pipeline.output.pedestal_table import pedestal_table
@@ -102,74 +103,78 @@ def _on_gpus(counts: Sequence[BatchCount]) -> dict[str, Column]:
     return {
         **{
             f"{name}_seconds": _column(
-                [getattr(c.device, f"{name}_seconds") for c in counts],
+                column(counts, f"device.{name}_seconds"),
                 "f8",
                 long_name=f"{what}, which is in find_seconds too; moments of several streams at once count for one",
                 units="s",
             )
             for name, what in seconds.items()
         },
-        "h2d_bytes": _column([c.device.h2d_bytes for c in counts], "u8", long_name="frames to the GPU", units="byte"),
-        "d2h_bytes": _column([c.device.d2h_bytes for c in counts], "u8", long_name="clusters from it", units="byte"),
+        "h2d_bytes": _column(column(counts, "device.h2d_bytes"), "u8", long_name="frames to the GPU", units="byte"),
+        "d2h_bytes": _column(column(counts, "device.d2h_bytes"), "u8", long_name="clusters from it", units="byte"),
     }
 
 
 def _batches(counts: Sequence[BatchCount], written: Writing, workers: Sequence[str]) -> Table:
+    names_of_batches = column(counts, "worker").tolist()
     # Those that are numbered come as they are counted: 2 before 10.
-    names = sorted({count.worker for count in counts} | set(workers), key=lambda name: (len(name), name))
+    names = sorted({*names_of_batches, *workers}, key=lambda name: (len(name), name))
+    positions = {name: position for position, name in enumerate(names)}
+    status, contents = column(counts, "status"), column(counts, "content")
+    is_skipped = status != FrameStatus.OK
     # Of skipped batches there is none.
-    digests = [int(c.content or "0", 16) for c in counts]
-    verifiable = any(digests) and all(c.content or c.status is not FrameStatus.OK for c in counts)
-    skipped = [f"{c.batch}: {c.status.name.lower()}: {c.cause}" for c in counts if c.status is not FrameStatus.OK]
+    digests = [int(content or "0", 16) for content in contents]
+    verifiable = any(digests) and all(contents[~is_skipped])
+    skipped = [counts[int(k)] for k in np.flatnonzero(is_skipped)[:_CAUSES_KEPT]]
     return Table(
         {
-            "first_frame": _column([c.batch.start for c in counts], "u8", long_name="first frame, in the archive"),
-            "n_frames": _column([c.batch.n_frames for c in counts], "u4", long_name="frames"),
-            "n_clusters": _column([c.n_clusters for c in counts], "u8", long_name="clusters"),
+            "first_frame": _column(column(counts, "batch.start"), "u8", long_name="first frame, in the archive"),
+            "n_frames": _column(column(counts, "batch.n_frames"), "u4", long_name="frames"),
+            "n_clusters": _column(column(counts, "n_clusters"), "u8", long_name="clusters"),
             "status": _column(
-                [c.status for c in counts],
+                status,
                 "u1",
                 long_name="status of the batch's frames",
                 flag_values=[int(status) for status in FrameStatus],
                 flag_meanings=" ".join(status.name.lower() for status in FrameStatus),
             ),
             "worker": _column(
-                [names.index(c.worker) for c in counts], "u2", long_name="position of the worker in worker_names"
+                [positions[name] for name in names_of_batches], "u2", long_name="position of the worker in worker_names"
             ),
-            "began": _column([c.began for c in counts], "f8", long_name="work on the batch began", units=EPOCH),
-            "found": _column([c.ended for c in counts], "f8", long_name="the batch had been found", units=EPOCH),
+            "began": _column(column(counts, "began"), "f8", long_name="work on the batch began", units=EPOCH),
+            "found": _column(column(counts, "ended"), "f8", long_name="the batch had been found", units=EPOCH),
             "written": _column(written.ended, "f8", long_name="its last rows had been written", units=EPOCH),
             "read_seconds": _column(
-                [c.read_seconds for c in counts],
+                column(counts, "read_seconds"),
                 "f8",
                 long_name="read and decode; less decode_seconds it is what throughput calls read",
                 units="s",
             ),
             "decode_seconds": _column(
-                [c.decode_seconds for c in counts],
+                column(counts, "decode_seconds"),
                 "f8",
                 long_name="decode, which is in read_seconds too; missing where zarr reads and decodes in one go",
                 units="s",
             ),
-            "find_seconds": _column([c.find_seconds for c in counts], "f8", long_name="find", units="s"),
-            **(_on_gpus(counts) if any(c.device.is_any for c in counts) else {}),
+            "find_seconds": _column(column(counts, "find_seconds"), "f8", long_name="find", units="s"),
+            **(_on_gpus(counts) if column(counts, "device.h2d_bytes").any() else {}),
             "idle_seconds": _column(
-                [c.idle_seconds for c in counts],
+                column(counts, "idle_seconds"),
                 "f8",
                 long_name="its worker had nothing to do before it, since the batch that it found before, or since the "
                 "run's first batch was handed out; throughput has the time after a worker's last batch too",
                 units="s",
             ),
             "write_seconds": _column(written.seconds, "f8", long_name="encode and write", units="s"),
-            "read_bytes": _column([c.read_bytes for c in counts], "u8", long_name="decoded frames", units="byte"),
-            "stored_bytes": _column([c.stored_bytes for c in counts], "u8", long_name="files read", units="byte"),
+            "read_bytes": _column(column(counts, "read_bytes"), "u8", long_name="decoded frames", units="byte"),
+            "stored_bytes": _column(column(counts, "stored_bytes"), "u8", long_name="files read", units="byte"),
             "write_bytes": _column(written.nbytes, "u8", long_name="clusters before encoding", units="byte"),
             "write_stored_bytes": _column(written.stored_bytes, "u8", long_name="clusters as stored", units="byte"),
             "switched_values": _column(
-                [c.switched_values for c in counts], "u8", long_name="pixel values in another gain"
+                column(counts, "switched_values"), "u8", long_name="pixel values in another gain"
             ),
             "minor_faults": _column(
-                [c.minor_faults for c in counts], "u8", long_name="minor page faults while it was found"
+                column(counts, "minor_faults"), "u8", long_name="minor page faults while it was found"
             ),
             "write_minor_faults": _column(
                 written.minor_faults,
@@ -177,11 +182,11 @@ def _batches(counts: Sequence[BatchCount], written: Writing, workers: Sequence[s
                 long_name="minor page faults while its rows were written; with minor_faults those of throughput",
             ),
             "files_stamp": _column(
-                [stamp_number(c.stamp) for c in counts],
+                [stamp_number(stamp) for stamp in column(counts, "stamp")],
                 "u8",
                 long_name="digest of its files' sizes, times",
             ),
         }
         | ({"frames_xxh3": _column(digests, "u8", long_name="xxh3-64 of the frames")} if verifiable else {}),
-        attrs={"worker_names": names, "skipped": skipped[:_CAUSES_KEPT]},
+        attrs={"worker_names": names, "skipped": [f"{c.batch}: {c.status.name.lower()}: {c.cause}" for c in skipped]},
     )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from dataclasses import replace
+from operator import attrgetter
 
+import numpy as np
 import pytest
 
 from cluster_store import FrameStatus
 from finder.offset import Offset
-from pipeline.batches.count_table import CountTable
-from pipeline.batches.flat_counts import count_of, values_of
+from pipeline.batches.count_table import CountTable, column
+from pipeline.batches.flat_counts import COLUMNS, count_of, values_of
 from pipeline.batches.plan import BatchPlan
 from pipeline.batches.reports import BatchCount, since
 
@@ -53,6 +55,18 @@ def test_what_is_known_anew_takes_the_place_of_what_was():
     table.put(replace(made(1), n_clusters=1, cause=""))
     assert table[1].n_clusters == 1
     assert table[1].cause == ""
+
+
+@pytest.mark.parametrize("name", [*COLUMNS, "batch.start", "batch.stop", "batch.n_frames"])
+def test_a_column_holds_what_the_batches_do(name):
+    table = CountTable(PLAN)
+    for k in (99_999, 5, 2):
+        table.put(made(k))
+    expected = [attrgetter(name)(made(k)) for k in (2, 5, 99_999)]
+    np.testing.assert_array_equal(column(table.known(), name), expected)
+    np.testing.assert_array_equal(column(list(table.known()), name), expected)
+    np.testing.assert_array_equal(column(table.known().at([2, 0]), name), [expected[2], expected[0]])
+    assert len(column(CountTable(PLAN).known(), name)) == len(table.known().at([])) == 0
 
 
 def test_a_digest_too_long_to_be_kept_is_refused_and_not_cut():
