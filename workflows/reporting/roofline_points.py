@@ -21,7 +21,7 @@ class Point:
     """A stage, or the run.
 
     Args:
-        name: It.
+        name: The stage's, or ``the run``.
         intensity: Operations of the finder for each byte that it moves.
         rate: Operations of the finder a second, of a worker that is in it (of the run: of a worker, all in all).
         share: How much of its ceiling was reached, as the table of stages has it; None without a ceiling.
@@ -45,7 +45,7 @@ class Point:
 
     @property
     def colour(self) -> str:
-        """Its."""
+        """In which it is drawn, as in all pictures."""
         return STAGES.get(self.name, ACCENT)
 
 
@@ -54,7 +54,7 @@ class Line:
     """A ceiling.
 
     Args:
-        name: It.
+        name: The ceiling's.
         rate: What a worker gets of it (of a GPU's: one GPU), B/s or op/s.
         is_level: Whether it is one of operations.
     """
@@ -65,7 +65,7 @@ class Line:
 
     @property
     def said(self) -> str:
-        """It, in words."""
+        """Its name and rate, as a legend has them."""
         return f"{self.name} {self.rate / 1e9:,.2f} {'Gop/s' if self.is_level else 'GB/s'}"
 
 
