@@ -1,4 +1,4 @@
-"""For all tests: Ctrl-C counts; and what tests report beside passing, such as how many inputs they tried."""
+"""For all tests: Ctrl-C and a closed terminal count; and what tests report beside passing, such as inputs tried."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pytest
 # A shell that starts the tests in its background lets them, and all that they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# And nohup a terminal that is closed.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Clusters that are kept for the session have nothing to do for most of it, and looked at themselves 100 times a second.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED", "False")
