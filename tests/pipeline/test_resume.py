@@ -24,7 +24,7 @@ OF_THE_RUN = {"history", "run_id", "runs", "throughput"}
 # Who did a batch, how long it took, and when its files were last written to.
 OF_THE_TIME = {
     "worker", "began", "found", "written", "read_seconds", "decode_seconds", "find_seconds", "write_seconds",
-    "minor_faults", "idle_seconds", "files_stamp",
+    "minor_faults", "write_minor_faults", "idle_seconds", "files_stamp",
 }  # fmt: skip
 
 
