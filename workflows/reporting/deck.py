@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -59,12 +60,8 @@ def require_python_pptx() -> None:
     Raises:
         RuntimeError: python-pptx is not installed.
     """
-    try:
-        import pptx  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise RuntimeError(
-            "slides need python-pptx, which is not installed: pip install 'photonflow[report]'"
-        ) from error
+    if importlib.util.find_spec("pptx") is None:
+        raise RuntimeError("slides need python-pptx, which is not installed: pip install 'photonflow[report]'")
 
 
 def deck(report: Report) -> bytes:

@@ -38,8 +38,9 @@ def place_labels(
     """
     from matplotlib.transforms import Bbox
 
-    figure = axes.figure
-    figure.draw_without_rendering()  # type: ignore[union-attr]  # Only now is it known where the axes are.
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()  # Only now is it known where the axes are.
     half = _MARK / 72 * figure.dpi
     points = [*((x, y) for x, y, _ in labels), *others]
     marks = [Bbox([[x - half, y - half], [x + half, y + half]]) for x, y in axes.transData.transform(points)]
