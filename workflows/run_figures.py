@@ -145,5 +145,11 @@ def _limit(stage: Values) -> str:
     """Which measurement the ceiling is, as the table of ceilings calls it, without its types, codecs and places."""
     if stage["ceiling_bytes_a_second"] is None:
         return "not measured"
-    name = str(stage["ceiling"])
-    return next((short for short in _WITH_DETAILS if name.startswith(f"{short} ")), name)
+    return short_name(str(stage["ceiling"]))
+
+
+def short_name(ceiling: str) -> str:
+    """What a ceiling is on, without the files, chunks or place of the run that it was measured on."""
+    if len(ceiling.split(" ")) == 2:
+        return ceiling  # Such as a codec's, which is the machine's.
+    return next((short for short in _WITH_DETAILS if ceiling.startswith(f"{short} ")), ceiling)

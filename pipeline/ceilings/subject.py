@@ -75,7 +75,7 @@ class Subject:
             words += ["--cluster-size", "x".join(map(str, layout.cluster_size))]
         if layout.signal_dtype != "int32":
             words += ["--signal-dtype", layout.signal_dtype]
-        if storage_of(address.path) != self._storage_of_dataset:
+        if self._storage_of_archive != self._storage_of_dataset:
             words += ["--out", self.out]
         return shlex.join(words)
 

@@ -100,11 +100,11 @@ def lines(run: RunRecord, shown: Sequence[Point]) -> list[Line]:
         name.replace("read cold", "read warm") for name in wanted
     }
     found = [
-        Line(_short(ceiling["name"]), _share(ceiling, workers), ceiling["unit"] == "op/s")
+        Line(run_figures.short_name(ceiling["name"]), _share(ceiling, workers), ceiling["unit"] == "op/s")
         for ceiling in run.ceilings
         if ceiling["unit"] in ("B/s", "op/s")
         and ceiling["name"] not in wanted
-        and (ceiling["name"] in twins or _is_of_any_run(ceiling["name"]))
+        and (ceiling["name"] in twins or run_figures.short_name(ceiling["name"]) == ceiling["name"])
         and ("kernel" in run.stages or ceiling["name"] not in GPU_CEILINGS)
     ]
     return sorted(found, key=lambda line: (not line.is_level, -line.rate))
@@ -120,7 +120,7 @@ def _stage(name: str, stage: dict[str, Any], operations: float, rates: dict[str,
     else:
         # Of what is moved, or computed, for each byte that the stage is counted by.
         rate = most * (operations if is_level else _moved(stage)) / stage["nbytes"]
-        short = f"{_short(limited_by)} ".removeprefix(f"{name} ").strip()
+        short = f"{run_figures.short_name(limited_by)} ".removeprefix(f"{name} ").strip()
         ceiling = Line(short, rate, is_level).said.strip()
     return Point(
         name,
@@ -139,22 +139,6 @@ def _moved(stage: dict[str, Any]) -> float:
     if isinstance(moved, int | float) and math.isfinite(moved) and moved > 0:
         return float(moved)
     return float(stage["nbytes"])
-
-
-def _is_of_any_run(name: str) -> bool:
-    """Whether a ceiling is the machine's, and not of some archive's chunks, some dataset's or some storage."""
-    words = name.split(" ")
-    return words[0] not in ("read", "write", "decode") or len(words) == 2
-
-
-def _short(name: str) -> str:
-    """What a ceiling is on, without what it was measured on."""
-    words = name.split(" ")
-    if name.startswith("read + decode "):
-        return "read + decode"
-    if words[0] == "read" and len(words) > 2 and words[1] in ("cold", "warm"):
-        return " ".join(words[:2])
-    return name if _is_of_any_run(name) else words[0]
 
 
 def _share(ceiling: dict[str, Any], workers: int) -> float:
